@@ -25,7 +25,7 @@ from sfumato.tuning.calibrate import calibrate as run_calibrate
 from sfumato.tuning.recommendation.placement import (
     find_placement,
     insert_steps,
-    require_untreated,
+    require_untouched_variables,
 )
 from sfumato.utility.models.regression import Family
 
@@ -132,7 +132,7 @@ def calibrate(
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         if write is not None:
-            require_untreated(loaded, data.schema, options.split_names(variables) or [])
+            require_untouched_variables(loaded, data.schema, options.split_names(variables) or [])
         calibration = run_calibrate(
             data,
             options.split_names(variables),
@@ -160,7 +160,7 @@ def calibrate(
 
             calibrated(calibration).save(picture, overwrite=overwrite)
     if write is not None and calibration.met:
-        require_untreated(loaded, data.schema, calibration.step.touches(data.schema))
+        require_untouched_variables(loaded, data.schema, calibration.step.touches(data.schema))
         extended = insert_steps(loaded, find_placement(loaded, data), [calibration.step])
         options.write_plan(write, extended, overwrite=overwrite, source=file, option="--write")
     if json:

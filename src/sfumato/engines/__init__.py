@@ -56,16 +56,16 @@ def engine_for(frame: object, progress: Progress | None = None) -> Engine:
     return LocalEngine(progress or silent)
 
 
-def require_engine(things: Any, engine: Engine, *, others: Sequence[str] = ()) -> None:
+def require_engine(items: Any, engine: Engine, *, others: Sequence[str] = ()) -> None:
     """Say before any work starts what does not run on an engine, all of it at once.
 
     Parameters
     ----------
-    things : a method or measure, or several; `runs_on` says where each runs.
+    items : a method or measure, or several; `runs_on` says where each runs.
     engine : where they are to run.
     others : what else does not run there, each a sentence.
     """
-    wanted = things if isinstance(things, (list, tuple)) else [things]
+    wanted = items if isinstance(items, (list, tuple)) else [items]
     # Engines of tests run whatever is ready for any.
     known = [thing for thing in wanted if engine.name in _PLACES]
     refused = {f"'{t.name}'": None for t in known if engine.name not in t.runs_on}

@@ -18,7 +18,7 @@ Taken = dict[str, list[list[Any]]]
 """By column and summary, what was kept of some parts."""
 
 
-def aggregate_derived(
+def aggregate_derived_columns(
     engine: Engine,
     data: Dataset,
     derive: Derive,
@@ -37,7 +37,7 @@ def aggregate_derived(
             name: [s for s in summaries if all(n.name in known[name] for n in s.needs)]
             for name, summaries in pending.items()
         }
-        take = partial(_take, derive, ready, {name: dict(held) for name, held in known.items()})
+        take = partial(_take, derive, ready, {name: dict(values) for name, values in known.items()})
         parts = engine.gather(data, take, reads=reads, combine=partial(_combine, ready))
         taken = reduce(partial(_combine, ready), parts)
         for name, summaries in ready.items():
@@ -71,7 +71,9 @@ def _combine(ready: Mapping[str, Sequence[Summary]], first: Taken, second: Taken
     joined: Taken = {}
     for name, summaries in ready.items():
         both = zip(summaries, first[name], second[name], strict=True)
-        joined[name] = [_join(summary, [*one, *other]) for summary, one, other in both]
+        joined[name] = [
+            _join(summary, [*partials, *further]) for summary, partials, further in both
+        ]
     return joined
 
 

@@ -150,9 +150,9 @@ class SparkEngine:
 
     def keep(self, data: Dataset) -> Dataset:
         """See `Engine.keep`."""
-        kept = _records(data).persist(StorageLevel.MEMORY_AND_DISK)
-        identity = _get_identity(data).change_frame(kept)
-        return replace(data, frame=kept.drop(*ID_COLUMNS), given_identity=identity)
+        cached = _records(data).persist(StorageLevel.MEMORY_AND_DISK)
+        identity = _get_identity(data).change_frame(cached)
+        return replace(data, frame=cached.drop(*ID_COLUMNS), given_identity=identity)
 
     def let_go(self, data: Dataset) -> None:
         """Give up the room that `keep` has taken."""
@@ -164,11 +164,11 @@ class SparkEngine:
         mine, theirs = _get_identity(original), _get_identity(released)
         if mine.total() == theirs.total():
             return original
-        kept = mine.frame.join(theirs.frame.select(*ID_COLUMNS), list(ID_COLUMNS), "left_semi")
-        identity = mine.change_frame(kept.select(*mine.frame.columns))
+        remaining = mine.frame.join(theirs.frame.select(*ID_COLUMNS), list(ID_COLUMNS), "left_semi")
+        identity = mine.change_frame(remaining.select(*mine.frame.columns))
         return replace(original, frame=identity.frame.drop(*ID_COLUMNS), given_identity=identity)
 
-    def list_removed(self, original: Dataset, released: Dataset, key: Key) -> Words:
+    def list_removed_ids(self, original: Dataset, released: Dataset, key: Key) -> Words:
         """The keyed ids of the original records that were not released."""
         mine, theirs = _get_identity(original), _get_identity(released)
         if mine.total() == theirs.total():
@@ -329,16 +329,16 @@ class SparkEngine:
         keys = [_read_column(data, name).alias(str(i)) for i, name in enumerate(columns)]
         counted = data.frame.select(*keys).groupBy(*map(str, range(len(columns))))
         table = counted.agg(F.count(F.lit(1)).alias(_COUNT)).limit(MOST_COMBINATIONS + 1)
-        found = pl.DataFrame(_fetch(table))
-        if found.height > MOST_COMBINATIONS:
+        combinations = pl.DataFrame(_fetch(table))
+        if combinations.height > MOST_COMBINATIONS:
             raise MethodError(
                 f"There are more than {MOST_COMBINATIONS:,} different combinations of "
                 f"{len(columns)} variables: too many to bring together.",
                 hint="take fewer variables, or coarsen some first.",
             )
-        values = found.drop(_COUNT)
+        values = combinations.drop(_COUNT)
         values.columns = list(columns)
-        return Combinations(values, found[_COUNT].to_numpy())
+        return Combinations(values, combinations[_COUNT].to_numpy())
 
     def tabulate(self, data: Dataset, columns: Sequence[str]) -> Rows:
         """See `Engine.tabulate`."""
@@ -376,8 +376,10 @@ class SparkEngine:
         """See `Engine.sample`."""
 
         def place(part: pl.DataFrame, ids: Identity) -> pl.DataFrame:
-            places = place_by_id(ids.digests)
-            return part.with_columns(pl.Series(_KEY, places[:, 0]), pl.Series(_COUNT, places[:, 1]))
+            order_keys = place_by_id(ids.digests)
+            return part.with_columns(
+                pl.Series(_KEY, order_keys[:, 0]), pl.Series(_COUNT, order_keys[:, 1])
+            )
 
         types = {name: data.dtype(name) for name in columns}
         keyed = types | dict.fromkeys((_KEY, _COUNT), pl.Int64())
@@ -499,10 +501,10 @@ class SparkEngine:
         before = np.cumsum([0, *(counts.get(number, 0) for number in range(ranges))])
 
         def number(part: pl.DataFrame) -> pl.DataFrame:
-            own = part[_KEY].to_numpy()
-            order = np.lexsort((*_list_keys(part, by)[::-1], own))
-            inside = np.arange(len(own)) - np.searchsorted(own[order], own[order])
-            ranks = before[own[order]] + inside
+            partition = part[_KEY].to_numpy()
+            order = np.lexsort((*_list_keys(part, by)[::-1], partition))
+            within = np.arange(len(partition)) - np.searchsorted(partition[order], partition[order])
+            ranks = before[partition[order]] + within
             return part[order].drop(_KEY).with_columns(pl.Series(RANK, ranks))
 
         columns = types | {RANK: pl.Int64()}
@@ -698,10 +700,10 @@ def _combine_parts(taken: DataFrame, summaries: Mapping[str, Sequence[Summary]])
     if not any(_can_combine(summary) for ones in summaries.values() for summary in ones):
         return taken
 
-    def join(kept: list[Any]) -> dict[str, list[list[Any]]]:
+    def join(partials: list[Any]) -> dict[str, list[list[Any]]]:
         return {
             name: [
-                _join(summary, [partial for one in kept for partial in one[name][number]])
+                _join(summary, [partial for part in partials for partial in part[name][number]])
                 for number, summary in enumerate(ones)
             ]
             for name, ones in summaries.items()
@@ -717,8 +719,8 @@ def _join_parts(taken: DataFrame, join: Callable[[list[Any]], Any]) -> DataFrame
     """
 
     def join_some(part: pl.DataFrame) -> pl.DataFrame:
-        kept = [pickle.loads(content) for content in part[_KEY]]  # noqa: S301 - our own workers'
-        return pl.DataFrame({_KEY: [pickle.dumps(join(kept))]})
+        partials = [pickle.loads(content) for content in part[_KEY]]  # noqa: S301 - our own workers'
+        return pl.DataFrame({_KEY: [pickle.dumps(join(partials))]})
 
     parts = _count_shuffle_partitions(taken)
     while parts > _FEW_PARTS:
@@ -766,8 +768,8 @@ def _number_records(data: Dataset, names: Sequence[str]) -> DataFrame:
         content = digest(frames.get_column(part, name) for name in sorted(schema))[:, 0]
         key = content
         if names:
-            own = digest_identifiers([frames.get_column(part, name) for name in names])
-            key = np.where(own.any(axis=1), own[:, 0], content)
+            digests = digest_identifiers([frames.get_column(part, name) for name in names])
+            key = np.where(digests.any(axis=1), digests[:, 0], content)
         return part.with_columns(pl.Series(_KEY, key.view(np.int64)))
 
     keyed = map_parts(data.frame, add_key, types | {_KEY: pl.Int64()})
@@ -813,8 +815,8 @@ def _get_work(frame: DataFrame) -> tuple[DataFrame, Part | None]:
 
     What is kept on the cluster is not made once more.
     """
-    made: tuple[DataFrame, Part] | None = vars(frame).get(_WORK)
-    return (frame, None) if made is None or frame.is_cached else made
+    work: tuple[DataFrame, Part] | None = vars(frame).get(_WORK)
+    return (frame, None) if work is None or frame.is_cached else work
 
 
 def map_parts(frame: DataFrame, work: Part, types: Types) -> DataFrame:
@@ -851,9 +853,9 @@ def map_parts(frame: DataFrame, work: Part, types: Types) -> DataFrame:
     described = ", ".join(
         f"`{name.replace('`', '``')}` {_name_type(dtype)}" for name, dtype in types.items()
     )
-    made = source.mapInArrow(run, described)
-    vars(made)[_WORK] = (source, apply)
-    return made
+    mapped = source.mapInArrow(run, described)
+    vars(mapped)[_WORK] = (source, apply)
+    return mapped
 
 
 def _lighten_worker() -> None:

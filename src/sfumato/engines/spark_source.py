@@ -70,17 +70,17 @@ def read_on_cluster(session: Any, where: str, **options: Any) -> Dataset:
     if where.startswith(TABLE):
         return _select(Dataset(_open(session.table, where.removeprefix(TABLE), where)), options)
     # A worker may have another current folder.
-    place = where if "://" in where else str(Path(where).absolute())
+    address = where if "://" in where else str(Path(where).absolute())
     if _is_csv(where):
-        return _read_csv(session, place, where, options)
-    frame = _open(session.read.parquet, place, where)
+        return _read_csv(session, address, where, options)
+    frame = _open(session.read.parquet, address, where)
     data = Dataset(frame, source=Source(format="parquet", path=Path(where)))
     return _select(data, options)
 
 
-def _open(read: Any, place: str, where: str) -> Any:
+def _open(read: Any, address: str, where: str) -> Any:
     try:
-        return read(place)
+        return read(address)
     except Exception:  # noqa: BLE001 - Spark's own texts run over pages, and may quote cells
         raise DataError(
             f"'{where}' cannot be read on the cluster.",
@@ -125,18 +125,18 @@ class _FittingKinds:
         return next((kind for kind in _KINDS if kind in fitting), "text")
 
 
-def _read_csv(session: Any, place: str, where: str, options: Mapping[str, Any]) -> Dataset:
+def _read_csv(session: Any, address: str, where: str, options: Mapping[str, Any]) -> Dataset:
     from sfumato.engines.spark import SparkEngine, map_parts
 
     separator = options.get("delimiter", "\t" if where.endswith(".tsv") else ",")
     decimal, declared = options.get("decimal", "."), dict(options.get("types") or {})
     reader = session.read.option("header", True).option("sep", separator).option("escape", '"')
     reader = reader.option("encoding", options.get("encoding", "utf-8"))
-    text = _select(Dataset(_open(reader.csv, place, where)), options)
+    text = _select(Dataset(_open(reader.csv, address, where)), options)
     guessed = [name for name in text.columns if name not in declared]
     wanted: dict[str, list[Summary]] = {name: [_FittingKinds(decimal)] for name in guessed}
-    found = SparkEngine().aggregate(text, wanted)
-    kinds = declared | {name: found[name][_FittingKinds.name] for name in guessed}
+    aggregated = SparkEngine().aggregate(text, wanted)
+    kinds = declared | {name: aggregated[name][_FittingKinds.name] for name in guessed}
     types = {name: DTYPES[kinds[name]] for name in text.columns}
 
     def convert(part: pl.DataFrame) -> pl.DataFrame:

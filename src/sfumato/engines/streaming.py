@@ -99,17 +99,17 @@ class StreamingEngine:
     ) -> dict[str, dict[str, Any]]:
         """See `Engine.aggregate`."""
         known: dict[str, dict[str, Any]] = {name: {} for name in wanted}
-        left = {name: order_by_need(summaries) for name, summaries in wanted.items()}
-        while any(left.values()):
+        pending = {name: order_by_need(summaries) for name, summaries in wanted.items()}
+        while any(pending.values()):
             # All that can be taken by now, in one reading.
             ready = {
                 name: [s for s in summaries if all(n.name in known[name] for n in s.needs)]
-                for name, summaries in left.items()
+                for name, summaries in pending.items()
             }
             self._take(data, {name: some for name, some in ready.items() if some}, known)
-            left = {
+            pending = {
                 name: [s for s in summaries if s.name not in known[name]]
-                for name, summaries in left.items()
+                for name, summaries in pending.items()
             }
         return {
             name: {summary.name: known[name][summary.name] for summary in summaries}
@@ -162,8 +162,8 @@ class StreamingEngine:
         early, later, needed = stream.split(columns)
         if later and len(needed) < len(columns) and needed.isdisjoint(data.columns):
             # All of them follow from a number of the record: there are as many as numbers.
-            plain = Schema(dict.fromkeys(needed))
-            numbers = self._count(early, sorted(needed), plain)
+            untyped = Schema(dict.fromkeys(needed))
+            numbers = self._count(early, sorted(needed), untyped)
             numbers = numbers.rename(
                 dict(zip(map(str, range(len(needed))), sorted(needed), strict=True))
             )
@@ -203,18 +203,18 @@ class StreamingEngine:
             else:
                 keys[rows] = key
         if few:
-            found = np.flatnonzero(tally)
-            counts = tally[found]
+            occurring = np.flatnonzero(tally)
+            counts = tally[occurring]
         else:
             keys.sort()
             starts = np.flatnonzero(np.diff(keys, prepend=-1))
-            counts, found = np.diff(starts, append=len(keys)), keys[starts]
+            counts, occurring = np.diff(starts, append=len(keys)), keys[starts]
         del keys
         decoded = []
         for values, width in zip(reversed(levels), reversed(bits), strict=True):
-            places = pl.Series(found & ((1 << width) - 1)) - 1
-            decoded.append(values.gather(places.set(places < 0, None)))
-            found = found >> width
+            positions = pl.Series(occurring & ((1 << width) - 1)) - 1
+            decoded.append(values.gather(positions.set(positions < 0, None)))
+            occurring = occurring >> width
         table = pl.DataFrame([v.alias(str(i)) for i, v in enumerate(reversed(decoded))])
         return table.with_columns(pl.Series(_COUNT, counts))
 
@@ -225,8 +225,8 @@ class StreamingEngine:
         levels: list[pl.Series] = []
         for _, batch in self._read_stream(stream, columns):
             part = Dataset(batch, schema)
-            found = [part.column(name).drop_nulls().unique() for name in columns]
-            pairs = zip(levels or found, found, strict=True)
+            values_of_part = [part.column(name).drop_nulls().unique() for name in columns]
+            pairs = zip(levels or values_of_part, values_of_part, strict=True)
             levels = [pl.concat([known, new]).unique() for known, new in pairs]
             bits = sum(len(values).bit_length() for values in levels)
             if bits > _KEY_BITS or sum(map(len, levels)) > _MANY_LEVELS:
@@ -307,8 +307,8 @@ class StreamingEngine:
         for start in range(0, len(ids), LARGE):
             # The first of all are among the first of those before and of this part.
             some = np.concatenate([chosen, np.arange(start, min(start + LARGE, len(ids)))])
-            places = place_by_id(ids[some])
-            chosen = some[np.lexsort((places[:, 1], places[:, 0]))[:size]]
+            order_keys = place_by_id(ids[some])
+            chosen = some[np.lexsort((order_keys[:, 1], order_keys[:, 0]))[:size]]
         ranked = np.sort(chosen)
         part = Dataset(self._gather(data, columns, ranked), _select(data.schema, columns))
         return part.batch(columns)[np.searchsorted(ranked, chosen)]
@@ -375,7 +375,7 @@ class StreamingEngine:
                 [name for name in some if f"{prefix}{name}" in names] for prefix, _, some in sides
             ]
             readers = [
-                _read_paired(data, some, size or LARGE, in_order=in_order)
+                _read_with_positions(data, some, size or LARGE, in_order=in_order)
                 for (_, data, _), some in zip(sides, wanted, strict=True)
             ]
             for batches in zip(*readers, strict=True):
@@ -428,14 +428,14 @@ class StreamingEngine:
         """See `BatchEngine.require_memory`."""
         require_memory(needed, what)
 
-    def write_numbered(
+    def write_by_number(
         self,
         data: Dataset,
         numbers: AnyIntegers,
         function: Callable[[AnyIntegers], pl.DataFrame],
         schema: Schema,
     ) -> Dataset:
-        """See `BatchEngine.write_numbered`."""
+        """See `BatchEngine.write_by_number`."""
         types = dict(function(numbers[:0]).schema)
         name = f"__sfumato_number_{len(Stream.of(data).steps)}"
 
@@ -533,7 +533,7 @@ class StreamingEngine:
         )
 
 
-def _read_paired(
+def _read_with_positions(
     data: Dataset, names: Sequence[str], size: int, *, in_order: bool
 ) -> Iterator[pl.DataFrame]:
     """Some columns beside a column of positions: in the order of the records, or of their ids."""
@@ -563,8 +563,8 @@ class _Placed:
         """The columns of some records that follow each other."""
         parts = []
         for bucket in range(rows.start // LARGE, (rows.stop - 1) // LARGE + 1):
-            held, records = self._held
-            if held != bucket:
+            cached, records = self._held
+            if cached != bucket:
                 records = self._spill.take(bucket).sort(_POSITION).drop(_POSITION)
                 self._held = bucket, records
             first = bucket * LARGE

@@ -197,7 +197,7 @@ class BatchEngine(Engine, Protocol):
     def require_memory(self, needed: int, what: str) -> None:
         """Refuse what would take more bytes than its share of the free memory."""
 
-    def write_numbered(
+    def write_by_number(
         self,
         data: Dataset,
         numbers: AnyIntegers,

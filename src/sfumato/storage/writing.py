@@ -338,7 +338,7 @@ def write_evidence(release: Release, private: Path) -> None:
     if _is_on_cluster(release):
         from sfumato.engines.spark import SparkEngine
 
-        removed = SparkEngine().list_removed(release.original, release.dataset, release.key)
+        removed = SparkEngine().list_removed_ids(release.original, release.dataset, release.key)
         _write_removed(private, removed)
         return
     order = release.order()

@@ -283,7 +283,7 @@ class ExposedGroup:
 
 
 def choose_groups(
-    measured: Space, who: Who, *, by: str, near: int, owners: Integers | None = None
+    measured: Space, who: Who, *, by: str, neighbour: int, owners: Integers | None = None
 ) -> list[ExposedGroup]:
     """The groups that must be protected, each by itself.
 
@@ -292,7 +292,7 @@ def choose_groups(
     measured : the records as the attacker measures distances.
     who : "all"; "deciles" by an order; or a share: those who have the fewest others around.
     by : the order: "sum" of the variables, "distance" from the centre, or a variable.
-    near : the distance to the so-many-th other record decides who is most exposed.
+    neighbour : the distance to the so-many-th other record decides who is most exposed.
     owners : whose each record is, where a person may have several; then others are persons.
     """
     size = len(measured.original)
@@ -309,7 +309,7 @@ def choose_groups(
             '`who` is "all", "deciles", or a share of the records, such as 0.05.',
             hint="0.05 is the twentieth that has the fewest others around.",
         )
-    distance = _distance_to_neighbour(measured.original * measured.scale, near, owners)
+    distance = _distance_to_neighbour(measured.original * measured.scale, neighbour, owners)
     count = max(1, round(who * size))
     # Ties with the last one belong to the group.
     least = np.partition(distance, size - count)[size - count]
@@ -474,10 +474,10 @@ class DistanceAttack:
         """The exposure of each group to whoever does better: plain, or weighed by the noise."""
         from sfumato.kernels.trees.ranks import ranks
 
-        plain = np.concatenate([self.scale, *(entry.scale for entry in self.categories)])
-        scales = [plain]
+        unweighted = np.concatenate([self.scale, *(entry.scale for entry in self.categories)])
+        scales = [unweighted]
         if self.attacker == "best":
-            scales += _weigh_by_noise(released - original, plain, self.categories)
+            scales += _weigh_by_noise(released - original, unweighted, self.categories)
         exposures = []
         for scale in scales:
             if self.is_imperfect:
@@ -512,9 +512,9 @@ class DistanceAttack:
         exposure = np.full(size, np.nan)
         for row in np.flatnonzero(among).tolist():
             gaps = ((believed[row] - shown) ** 2).sum(axis=1)
-            found = here[gaps <= gaps.min() * _ROUNDING]
+            nearest = here[gaps <= gaps.min() * _ROUNDING]
             apart = ((truth[row] - truth) ** 2).sum(axis=1)
-            h = np.searchsorted(np.sort(apart), apart[found] / _ROUNDING, side="left")
+            h = np.searchsorted(np.sort(apart), apart[nearest] / _ROUNDING, side="left")
             exposure[row] = h.mean() if cap is None else (h < cap).mean()
         return exposure
 
@@ -650,8 +650,8 @@ def read_categories(
         levels = data.schema[name].levels
         ordered = data.schema[name].kind == "ordinal" and levels is not None
         known = [str(level) for level in levels or ()] if ordered else []
-        rest = [level for level in values.unique().sort() if level not in known]
-        order = [*known, *rest]
+        others = [level for level in values.unique().sort() if level not in known]
+        order = [*known, *others]
         codes = values.replace_strict(
             pl.Series(order), pl.Series(np.arange(len(order))), return_dtype=pl.Int64
         ).to_numpy()
@@ -719,7 +719,7 @@ def _prepare_attack(
         attacker, attacker.original, standardise=True, distance="euclidean", owner=_OWNER
     )
     # Who has fewer than so many others around is exposed.
-    near = goal.below if goal.at_most is not None else max(1, int(np.ceil(goal.bound)))
+    neighbour = goal.below if goal.at_most is not None else max(1, int(np.ceil(goal.bound)))
     around = measured
     if categories and not isinstance(who, str):
         around = replace(
@@ -730,7 +730,7 @@ def _prepare_attack(
     return DistanceAttack(
         {name: measured.plain[:, index].copy() for index, name in enumerate(measured.names)},
         measured.scale,
-        choose_groups(around, who, by=by, near=near, owners=attacker.owners),
+        choose_groups(around, who, by=by, neighbour=neighbour, owners=attacker.owners),
         draws,
         (*attacker.warnings, *measured.warnings),
         owners=attacker.owners,

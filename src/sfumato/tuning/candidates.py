@@ -69,7 +69,7 @@ class Family:
     make : the steps for one value of each.
     start : where to begin on each axis, when something is known about it.
     exhaustive : try every value, where more is not always stronger.
-    own : the user's own, so that a mistake in it is an error and no refusal.
+    from_user : the user's own, so that a mistake in it is an error and no refusal.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Family:
     make: Callable[..., Steps] = field(repr=False)
     start: Heights | None = None
     exhaustive: bool = False
-    own: bool = False
+    from_user: bool = False
 
     def values(self, heights: Heights) -> dict[str, Any]:
         """The parameters at these heights."""
@@ -91,11 +91,11 @@ class Family:
         return self.make(*self.values(heights).values())
 
 
-def single_candidate(name: str, steps: Sequence[Method], *, own: bool = False) -> Family:
+def single_candidate(name: str, steps: Sequence[Method], *, from_user: bool = False) -> Family:
     """A family of one candidate."""
     # Bound once: a lambda must not see a list that changes.
     fixed = tuple(steps)
-    return Family(name, (), lambda: fixed, own=own)
+    return Family(name, (), lambda: fixed, from_user=from_user)
 
 
 def combine_families(first: Family, second: Family) -> Family:
@@ -141,7 +141,7 @@ def _read_list(space: Iterable[Iterable[Method]]) -> Iterator[Family]:
                 hint='for instance {"deterministic.k": [3, 5, 10]}.',
             )
         names = " + ".join(step.name for step in steps) or "nothing"
-        yield single_candidate(f"{number}: {names}", steps, own=True)
+        yield single_candidate(f"{number}: {names}", steps, from_user=True)
 
 
 def _read_grid(space: Mapping[str, Iterable[Any]], steps: Steps) -> Iterator[Family]:
@@ -155,7 +155,7 @@ def _read_grid(space: Mapping[str, Iterable[Any]], steps: Steps) -> Iterator[Fam
     for combination in product(*values.values()):
         chosen = dict(zip(values, combination, strict=True))
         name = ", ".join(f"{parameter} = {value}" for parameter, value in chosen.items())
-        yield single_candidate(name, set_parameters(steps, chosen), own=True)
+        yield single_candidate(name, set_parameters(steps, chosen), from_user=True)
 
 
 def vary_plan(steps: Steps) -> Family:
@@ -170,7 +170,7 @@ def vary_plan(steps: Steps) -> Family:
     strength = steps[0].strength if len(steps) == 1 else None
     value = getattr(steps[0], strength.parameter, None) if strength is not None else None
     if strength is None or isinstance(value, bool) or not isinstance(value, (int, float)):
-        return single_candidate(name, steps, own=True)
+        return single_candidate(name, steps, from_user=True)
     step, parameter = steps[0], strength.parameter
     values = tuple(
         rung
@@ -182,7 +182,7 @@ def vary_plan(steps: Steps) -> Family:
         (Axis(parameter, values, _are_whole(values)),),
         lambda value: (replace(step, **{parameter: value}),),  # type: ignore[type-var]
         start=(float(values.index(value)),),
-        own=True,
+        from_user=True,
     )
 
 

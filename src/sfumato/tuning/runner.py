@@ -80,7 +80,7 @@ class Runner:
         """The complete plan of a candidate."""
         return change_plan(self.plan, steps=(*self.plan.steps, *steps))
 
-    def run(self, steps: Steps, *, own: bool = False) -> Run:
+    def run(self, steps: Steps, *, from_user: bool = False) -> Run:
         """Carry out and measure a candidate, or read it from the checkpoint.
 
         A draw that misses a target ends it: no further draw can mend that.
@@ -97,7 +97,7 @@ class Runner:
                 if not self.meets(draws[-1]):
                     break
         except SfumatoError as error:
-            if own and isinstance(error, (PlanError, SchemaError)):
+            if from_user and isinstance(error, (PlanError, SchemaError)):
                 raise  # a mistake of the user, who can correct it
             refused, draws = str(error), []
         if self.checkpoint is not None:

@@ -187,7 +187,7 @@ def _pose_problem(
     prepared = protect(original, bare, key=bytes(32)).dataset
     requirements = read_requirements(plan.targets, plan.measures, prepared)
     utility = choose_utility(plan, measures, prepared)
-    families = [single_candidate(AS_IT_IS, (), own=True)]
+    families = [single_candidate(AS_IT_IS, (), from_user=True)]
     # The plan as it stands is always tried, so that tuning cannot make it worse.
     if protecting:
         families.append(
@@ -321,7 +321,7 @@ class CandidateSearch:
     def _run_task(self, task: _Task, deadline: float) -> Run | None:
         if time.monotonic() >= deadline:
             return None
-        return self.runner.run(task.steps, own=task.family.own)
+        return self.runner.run(task.steps, from_user=task.family.from_user)
 
     def _record(self, task: _Task, run: Run) -> None:
         runner = self.runner
@@ -366,7 +366,7 @@ def _build_steps(family: Family, heights: Heights) -> Steps | None:
     try:
         return family.steps(heights)
     except PlanError:
-        if family.own:
+        if family.from_user:
             raise
         return None
 

@@ -189,15 +189,15 @@ def add_measures(plan: Plan, measures: Measures) -> Plan:
     """The plan with further measures; none of them may replace one of its own."""
     if measures is None:
         return plan
-    own = measures_for(plan.targets, plan.evaluate)
+    stated = measures_for(plan.targets, plan.evaluate)
     further = choose_measures(measures)
     for label, measure in further.items():
-        if label in own and own[label] != measure:
+        if label in stated and stated[label] != measure:
             raise PlanError(
                 f"The plan measures '{label}' already, with other parameters.",
                 hint=f'give it another label: measures={{"another": {type(measure).__name__}(…)}}.',
             )
-    return change_plan(plan, evaluate={**own, **further})
+    return change_plan(plan, evaluate={**stated, **further})
 
 
 def measure_plan(data: Dataset, plan: Plan, key: Key) -> dict[str, Any]:

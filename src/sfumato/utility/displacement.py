@@ -223,11 +223,11 @@ class Displacement(Measure):
                 "displacement": _require_countable(
                     name, math.fsum(chain.from_iterable(terms)) / number
                 ),
-                "stayed": near / number,
+                "stayed": unmoved / number,
                 "by_chance": chances[name][0],
                 "outside_domain": beyond,
             }
-            for name, terms, number, near, beyond in zip(
+            for name, terms, number, unmoved, beyond in zip(
                 pair.names,
                 zip(*squares, strict=True),
                 compared.tolist(),

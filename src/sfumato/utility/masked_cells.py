@@ -81,7 +81,7 @@ class MaskedCells(Measure):
         names, dropped = self._choose(original, released)
         if not len(original):
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
-        masks = {name: _mark_masked(original, released, name) for name in names}
+        masks = {name: _mark_masked_cells(original, released, name) for name in names}
         had_value = sum(len(original) - original.column(name).null_count() for name in names)
         if not had_value:
             raise MeasureError(
@@ -147,7 +147,7 @@ class MaskedCells(Measure):
         ]
 
 
-def _mark_masked(original: Dataset, released: Dataset, name: str) -> Mask:
+def _mark_masked_cells(original: Dataset, released: Dataset, name: str) -> Mask:
     before, after = original.column(name), released.column(name)
     changed = ~mark_unchanged(original, released, name) & before.is_not_null().to_numpy()
     if released.schema[name].generalised:

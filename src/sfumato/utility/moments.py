@@ -166,7 +166,8 @@ class Moments(Measure):
             original, released, self.variables, engine, owner=self.name, shares=_SHARES
         )
         sides = [
-            np.array([[one.mean, one.sd] for one in side]).T for side in (pair.before, pair.after)
+            np.array([[number.mean, number.sd] for number in side]).T
+            for side in (pair.before, pair.after)
         ]
         spreads = pair.spreads
 

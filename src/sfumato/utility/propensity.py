@@ -187,11 +187,11 @@ class Propensity(Measure):
         _require_different(len(merged.counts) > 1)
         permutations = _USUAL[self.model] if self.permutations is None else self.permutations
         if self.model == "tree":
-            found, fitted = _run_tree(merged, permutations)
+            result, fitted = _run_tree(merged, permutations)
         else:
-            found, fitted = _run_logistic(merged, permutations, self.model)
+            result, fitted = _run_logistic(merged, permutations, self.model)
         return replace(
-            found,
+            result,
             names=[variable.name for variable in merged.variables],
             left_out=merged.left_out,
             records=_build_records(original, merged, fitted),
@@ -202,18 +202,18 @@ class Propensity(Measure):
         self, original: Dataset, released: Dataset, engine: Engine
     ) -> _ModelResult:
         """The same, where the records are."""
-        found = find_records(
+        merged = find_records(
             original, released, self.variables, engine,
             categories=self.categories or (), owner=self.name,
         )  # fmt: skip
-        design = build_distant_design(found, interactions=self.model == "interactions")
+        design = build_distant_design(merged, interactions=self.model == "interactions")
         _require_different(design.parameters > 1)
-        _require_enough(design, found.records)
-        fit = fit_distant_logistic(found, design, _SHARES)
+        _require_enough(design, merged.records)
+        fit = fit_distant_logistic(merged, design, _SHARES)
         result = _describe_logistic(
-            design, fit.value, found.share, found.records, certain=fit.certain
+            design, fit.value, merged.share, merged.records, certain=fit.certain
         )
-        result = replace(result, names=found.names, left_out=found.left_out, table=fit.table)
+        result = replace(result, names=merged.names, left_out=merged.left_out, table=fit.table)
         if self.permutations is None:
             result = replace(result, without_chance="labels are dealt out in memory only.")
         return result

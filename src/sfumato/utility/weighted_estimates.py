@@ -217,13 +217,13 @@ def _compare_shares(
 ) -> Iterator[dict[str, Any]]:
     coded = encode(values)
     for code, level in enumerate(coded.levels.to_list()):
-        own = coded.codes == code
+        has_level = coded.codes == code
         # How the level is written beside the released values.
-        written = sides[0].filter(pl.Series(own))[0]
+        written = sides[0].filter(pl.Series(has_level))[0]
         shares = []
         for side, weights in zip(sides, (before, after), strict=True):
-            inside = known & (side == written).fill_null(value=False).to_numpy()
-            shares.append(exact_sum(weights[inside]) / exact_sum(weights[known]))
+            shows_level = known & (side == written).fill_null(value=False).to_numpy()
+            shares.append(exact_sum(weights[shows_level]) / exact_sum(weights[known]))
         row = (name, str(level), "share", *shares, abs(shares[1] - shares[0]))
         yield dict(zip(_COLUMNS, row, strict=True))
 

@@ -16,7 +16,7 @@ from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.data import stream
-from sfumato.engines.derived import aggregate_derived
+from sfumato.engines.derived import aggregate_derived_columns
 from sfumato.engines.summaries import Count, Mean, OrderStatistics, Quantile, Summary
 from sfumato.errors import DataError, SfumatoError
 from sfumato.figures.public import distant, subjects
@@ -196,7 +196,7 @@ def test_summaries_of_derived_values_are_those_of_the_values(
 ) -> None:
     halves = pl.DataFrame({"x": numbers, "half": [value / 2 for value in numbers]})
     wanted: list[Summary] = [Count(), Mean(), Quantile(0.3), OrderStatistics((0,))]
-    derived = aggregate_derived(
+    derived = aggregate_derived_columns(
         PartitionedEngine(seed),
         sf.Dataset(halves),
         lambda batch: {"half": batch["x"] / 2},

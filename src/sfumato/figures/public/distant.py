@@ -12,7 +12,7 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.derived import aggregate_derived
+from sfumato.engines.derived import aggregate_derived_columns
 from sfumato.engines.summaries import OrderStatistics
 from sfumato.engines.verbs import Combine
 from sfumato.kernels.arrays import Floats, Integers
@@ -150,7 +150,7 @@ def look_up_ranks(columns: Sequence[Any], list_ranks: Callable[[int], Sequence[i
         key: OrderStatistics(tuple(list_ranks(len(column)))) for key, column in distant.items()
     }
     records = next(iter(distant.values())).records
-    taken = aggregate_derived(
+    taken = aggregate_derived_columns(
         records.engine,
         records.data,
         derive,

@@ -355,7 +355,7 @@ def show_cells(
         return pl.DataFrame([table.gather(index) for table in tables.values()])
 
     if engine.in_batches:
-        return cast("BatchEngine", engine).write_numbered(data, cluster, write, schema)
+        return cast("BatchEngine", engine).write_by_number(data, cluster, write, schema)
     bare = replace(
         data, schema=data.schema.changed(released, missing=()), given_identity=data.identity
     )

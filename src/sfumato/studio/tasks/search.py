@@ -25,7 +25,7 @@ from sfumato.tuning.plans import USUAL
 from sfumato.tuning.recommendation.placement import (
     find_placement,
     insert_steps,
-    require_untreated,
+    require_untouched_variables,
 )
 from sfumato.tuning.result import Tuned
 from sfumato.tuning.scores import Candidate
@@ -138,7 +138,7 @@ def _describe_calibrated(plan: Plan, data: Any, found: Calibrated) -> dict[str, 
     extended, clash = "", ""
     if found.met:
         try:
-            require_untreated(plan, data.schema, found.step.touches(data.schema))
+            require_untouched_variables(plan, data.schema, found.step.touches(data.schema))
             extended = insert_steps(plan, find_placement(plan, data), [found.step]).text()
         except SfumatoError as error:
             clash = explain(error)

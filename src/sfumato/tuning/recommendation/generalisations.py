@@ -61,7 +61,7 @@ class Generalisation:
         return isinstance(self.step, Drop)
 
 
-def leave_unchanged(records: DistinctRecords, variable: int) -> Generalisation:
+def build_identity(records: DistinctRecords, variable: int) -> Generalisation:
     """No generalisation at all."""
     values = int(records.codes[:, variable].max()) + 1
     return Generalisation(variable, None, "as it is", np.arange(values), values, 0.0)

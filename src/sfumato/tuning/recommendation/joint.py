@@ -26,7 +26,7 @@ from sfumato.tuning.recommendation.generalisations import (
     ProtectedCounter,
     Step,
     drop_variable,
-    leave_unchanged,
+    build_identity,
     list_generalisations,
 )
 
@@ -169,7 +169,7 @@ class _GreedySearch:
     ) -> None:
         self.records, self.counter, self.offered = records, counter, offered
         self.wanted = wanted
-        self.chosen = [leave_unchanged(records, index) for index in range(len(records.known))]
+        self.chosen = [build_identity(records, index) for index in range(len(records.known))]
         self.order: list[int] = []
         self.start = self.protected = counter.count(self.chosen)
         self.path: list[dict[str, Any]] = []
@@ -266,7 +266,7 @@ class _GreedySearch:
             finer = [
                 candidate
                 for candidate in [
-                    leave_unchanged(self.records, variable),
+                    build_identity(self.records, variable),
                     *self.offered[variable],
                 ]
                 if candidate.loss < self.chosen[variable].loss

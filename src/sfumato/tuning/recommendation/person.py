@@ -87,14 +87,14 @@ class FixSearch:
 
         The cheapest comes first; there is none where k people are alike already.
         """
-        own, fixes = int(self.records.row_of[record]), list[Fix]()
+        row, fixes = int(self.records.row_of[record]), list[Fix]()
         if self.count_alike(record) >= k:
             return fixes
         for variable, offered in enumerate(self.offered):
-            others = self._match(own, leave_out=variable)
+            others = self._match(row, leave_out=variable)
             for change in offered:
-                if self._count(others & self._find_same(own, change)) >= k:
-                    fixes.append(self._measure(own, (change,)))
+                if self._count(others & self._find_same(row, change)) >= k:
+                    fixes.append(self._measure(row, (change,)))
                     break
         return sorted(fixes, key=lambda fix: fix.loss)
 
@@ -109,41 +109,41 @@ class FixSearch:
             return None
         if single := self.list_single(record, k=k):
             return single[0]
-        own, chosen = int(self.records.row_of[record]), dict[int, Generalisation]()
-        while self._count(alike := self._match(own, chosen)) < k:
+        row, chosen = int(self.records.row_of[record]), dict[int, Generalisation]()
+        while self._count(alike := self._match(row, chosen)) < k:
             best: tuple[float, Generalisation] | None = None
             for variable, offered in enumerate(self.offered):
-                others = self._match(own, chosen, leave_out=variable)
+                others = self._match(row, chosen, leave_out=variable)
                 lost = chosen[variable].loss if variable in chosen else 0.0
                 for change in offered:
-                    gained = self._count(others & self._find_same(own, change)) / self._count(alike)
+                    gained = self._count(others & self._find_same(row, change)) / self._count(alike)
                     if change.loss > lost and gained > 1:
                         score = float(np.log(gained)) / (change.loss - lost)
                         if best is None or score > best[0]:
                             best = score, change
             if best is None:
                 # Only together do they help: the finest variable is left out first.
-                kept = [i for i in range(len(self.offered)) if i not in chosen]
-                if len(kept) <= 1:
+                unchanged = [i for i in range(len(self.offered)) if i not in chosen]
+                if len(unchanged) <= 1:
                     return None
-                best = 0.0, max((self.offered[i][-1] for i in kept), key=self._count_values)
+                best = 0.0, max((self.offered[i][-1] for i in unchanged), key=self._count_values)
             chosen[best[1].variable] = best[1]
-        return self._measure(own, tuple(self._refine(own, chosen, k).values()))
+        return self._measure(row, tuple(self._refine(row, chosen, k).values()))
 
     def _refine(
-        self, own: int, chosen: dict[int, Generalisation], k: int
+        self, row: int, chosen: dict[int, Generalisation], k: int
     ) -> dict[int, Generalisation]:
         """Make each variable as fine as the others allow, the one that lost most first."""
         for variable in sorted(chosen, key=lambda variable: -chosen[variable].loss):
             others = {other: change for other, change in chosen.items() if other != variable}
-            if self._count(self._match(own, others)) >= k:
+            if self._count(self._match(row, others)) >= k:
                 chosen = others
                 continue
-            match = self._match(own, others, leave_out=variable)
+            match = self._match(row, others, leave_out=variable)
             finer = (
                 change
                 for change in self.offered[variable]
-                if self._count(match & self._find_same(own, change)) >= k
+                if self._count(match & self._find_same(row, change)) >= k
             )
             chosen = {**others, variable: next(finer)}
         return chosen
@@ -151,15 +151,15 @@ class FixSearch:
     def _count_values(self, change: Generalisation) -> int:
         return len(change.lookup)
 
-    def _find_same(self, own: int, change: Generalisation) -> Mask:
+    def _find_same(self, row: int, change: Generalisation) -> Mask:
         """Which distinct records have the person's value, once it is coarser."""
         category = change.lookup[self.records.codes[:, change.variable]]
-        same: Mask = category == category[own]
+        same: Mask = category == category[row]
         return same
 
     def _match(
         self,
-        own: int,
+        row: int,
         chosen: dict[int, Generalisation] | None = None,
         *,
         leave_out: int | None = None,
@@ -171,7 +171,7 @@ class FixSearch:
                 continue
             change = (chosen or {}).get(variable)
             codes = self.records.codes[:, variable]
-            match &= codes == codes[own] if change is None else self._find_same(own, change)
+            match &= codes == codes[row] if change is None else self._find_same(row, change)
         return match
 
     def _count(self, rows: Mask) -> int:
@@ -196,11 +196,11 @@ class FixSearch:
         classes = codes.classify(range(len(cells)), counts, persons)
         return classes.count_in(classes.sizes == 1)
 
-    def _measure(self, own: int, changes: tuple[Generalisation, ...]) -> Fix:
+    def _measure(self, row: int, changes: tuple[Generalisation, ...]) -> Fix:
         chosen = {change.variable: change for change in changes}
         return Fix(
             changes,
             sum(change.loss for change in changes),
-            self._count(self._match(own, chosen)),
+            self._count(self._match(row, chosen)),
             self.count_alone(changes),
         )

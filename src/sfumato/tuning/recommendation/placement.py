@@ -87,7 +87,7 @@ def insert_steps(plan: Plan, placement: Placement, steps: Sequence[Method]) -> P
     return change_plan(plan, steps=(*placement.before, *steps, *placement.after))
 
 
-def require_untreated(plan: Plan, schema: Schema, names: Sequence[str]) -> None:
+def require_untouched_variables(plan: Plan, schema: Schema, names: Sequence[str]) -> None:
     """Refuse noise in variables that another step of the plan changes: nobody could take it out."""
     touched = {name for step in plan.steps for name in step.touches(schema)}
     if both := sorted(touched & set(names)):

@@ -24,7 +24,7 @@ from sfumato.tuning.recommendation.generalisations import (
     ProtectedCounter,
     Step,
     build_cut_step,
-    leave_unchanged,
+    build_identity,
     list_generalisations,
 )
 
@@ -173,7 +173,7 @@ class _VariableSearch:
         if len(candidates) >= self._affordable:
             return {"reason": "The budget does not allow to look at its generalisations."}, None
         unchanged = [
-            leave_unchanged(self.records, index) for index in range(len(self.records.known))
+            build_identity(self.records, index) for index in range(len(self.records.known))
         ]
         counter = ProtectedCounter(self.records, read_threshold(self.p, "p"), self.budget)
         rows = []

@@ -72,7 +72,7 @@ def measure_variable_loss(rows: PairedRows, name: str) -> VariableLoss | None:
         column = add_renamed_groups(
             column, levels, values, after_values, match, released.schema.get(name)
         )
-    shown = _declare_released(column, released.schema.get(name))
+    shown = _declare_released_cells(column, released.schema.get(name))
     if column.kind in (*NUMBER_TYPES, "ordinal"):
         both = (column, shown)
         return _measure_numeric(values, after_values, both, rows, dropped=after is None)
@@ -94,7 +94,7 @@ def _add_hierarchy(column: Column, after: Column | None) -> Column:
     return column
 
 
-def _declare_released(column: Column, after: Column | None) -> Column:
+def _declare_released_cells(column: Column, after: Column | None) -> Column:
     """How released cells are read: on the original's scale, as notation where a step made it."""
     return column if after is None else replace(column, cells=after.cells)
 

@@ -41,10 +41,10 @@ def spread_over_bins(cells: Intervals, edges: Floats) -> Spread:
     # Only generalised cells one by one: there are few of them, whatever the number of records.
     for cell in np.flatnonzero((cells.low != cells.high) & ~missing).tolist():
         share = _divide_cell(cells, cell, edges)
-        inside = np.flatnonzero(share)
-        rows.append(np.full(len(inside), cell))
-        columns.append(inside)
-        parts.append(share[inside])
+        touched_bins = np.flatnonzero(share)
+        rows.append(np.full(len(touched_bins), cell))
+        columns.append(touched_bins)
+        parts.append(share[touched_bins])
     where = (np.concatenate(rows), np.concatenate(columns))
     return Spread(of, csr_matrix((np.concatenate(parts), where), shape=(count, bins + 1)))
 

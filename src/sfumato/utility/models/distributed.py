@@ -269,18 +269,18 @@ def _find_levels(
     engine: Engine,
 ) -> tuple[dict[str, pl.Series], dict[str, int]]:
     """The levels of the categories, and how many records of each data set are complete."""
-    listed = [v for v in variables if v.categories or v.name in formula.categories]
+    categorical = [v for v in variables if v.categories or v.name in formula.categories]
 
     def list_levels(batch: pl.DataFrame) -> tuple[int, list[pl.Series]]:
         complete = find_complete([variable.read(batch) for variable in variables])
-        some = [variable.read(batch).filter(complete).unique() for variable in listed]
+        some = [variable.read(batch).filter(complete).unique() for variable in categorical]
         return int(complete.sum()), [values.sort()[: MOST_LEVELS + 1] for values in some]
 
-    names, listed_names = [v.name for v in variables], [v.name for v in listed]
+    names, categorical_names = [v.name for v in variables], [v.name for v in categorical]
     records, levels = {}, {}
     for side, data in sides.items():
         counts, parts = zip(*engine.gather(data, list_levels, reads=names), strict=True)
-        records[side], levels[side] = sum(counts), _join_levels(listed_names, parts)
+        records[side], levels[side] = sum(counts), _join_levels(categorical_names, parts)
         require_complete(records[side] > 0, side)
     ordered = {
         name: sort_levels(sides["original"], name, some)
@@ -479,18 +479,18 @@ class _DistantFit:
     def run(self) -> Solution:
         """Fit it; fail where that is impossible."""
         terms = self._check_terms()
-        plain = self._gather(Weighing("linear"))
-        factor = plain.factor[:-1, :-1]
+        unweighted = self._gather(Weighing("linear"))
+        factor = unweighted.factor[:-1, :-1]
         size = np.sqrt((factor**2).sum(axis=0))
         scaled = factor / np.where(size > 0, size, 1.0)
         require_independent(factorise(scaled), self.names[:-1], self.where)
         if self.family != "linear":
             return self._iterate(terms)
         freedom = self.records - len(factor)
-        residual = float(plain.factor[-1, -1] ** 2)
-        solution = self._solve(plain.factor, residual / freedom, freedom)
+        residual = float(unweighted.factor[-1, -1] ** 2)
+        solution = self._solve(unweighted.factor, residual / freedom, freedom)
         require_estimates(solution.estimate, solution.error, self.where)
-        require_residuals(residual, float((plain.factor[:, -1] ** 2).sum()), self.where)
+        require_residuals(residual, float((unweighted.factor[:, -1] ** 2).sum()), self.where)
         return solution
 
     def _check_terms(self) -> _Terms:
@@ -558,12 +558,12 @@ def solve_factor(factor: Floats, scale: float, freedom: float, records: int) -> 
     """The estimates that follow from the triangular factor of terms and outcome."""
     from scipy.linalg import solve_triangular
 
-    own = factor[:-1, :-1]
-    if not np.diag(own).all():
-        unknown = np.full(len(own), math.nan)
-        return Solution(unknown, own, scale, freedom, records)
-    inverse = solve_triangular(own, np.eye(len(own)))
-    estimate = solve_triangular(own, factor[:-1, -1])
+    of_terms = factor[:-1, :-1]
+    if not np.diag(of_terms).all():
+        unknown = np.full(len(of_terms), math.nan)
+        return Solution(unknown, of_terms, scale, freedom, records)
+    inverse = solve_triangular(of_terms, np.eye(len(of_terms)))
+    estimate = solve_triangular(of_terms, factor[:-1, -1])
     return Solution(estimate, inverse, scale, freedom, records)
 
 

@@ -20,7 +20,7 @@ import polars as pl
 from sfumato.cells.codes import encode
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.derived import aggregate_derived
+from sfumato.engines.derived import aggregate_derived_columns
 from sfumato.engines.summaries import Quantile, exact_sum
 from sfumato.engines.verbs import Combine
 from sfumato.errors import MeasureError
@@ -328,10 +328,14 @@ def _summarise(
         return {_PROPENSITY: pl.Series(predict(replace(design, merged=part), beta).probability)}
 
     rows = []
-    wanted = {label: Quantile(share) for label, share in shares.items()}
-    asked = {_PROPENSITY: list(wanted.values())}
+    quantiles = {label: Quantile(share) for label, share in shares.items()}
+    summaries = {_PROPENSITY: list(quantiles.values())}
     for side, data in zip(("original", "released"), records.sides, strict=True):
-        taken = aggregate_derived(records.engine, data, derive, asked, reads=records.names)
-        numbers = {label: taken[_PROPENSITY][one.name] for label, one in wanted.items()}
+        taken = aggregate_derived_columns(
+            records.engine, data, derive, summaries, reads=records.names
+        )
+        numbers = {
+            label: taken[_PROPENSITY][quantile.name] for label, quantile in quantiles.items()
+        }
         rows.append({"data": side, **numbers})
     return pl.DataFrame(rows)

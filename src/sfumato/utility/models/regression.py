@@ -85,7 +85,9 @@ def fit_both(
             frame = prepared.original if side == "original" else prepared.released
             weights = frame[f"v{known.index(weight)}"].to_numpy(dtype=float)
             require_weights(weights, weight, where)
-            regressions[side] = _fit_weighted(y, x, weights, family, where, names, level=level)
+            regressions[side] = _fit_weighted_regression(
+                y, x, weights, family, where, names, level=level
+            )
     return RegressionPair(**regressions)
 
 
@@ -98,7 +100,7 @@ def require_weights(weights: Floats, name: str, where: str) -> None:
         )
 
 
-def _fit_weighted(
+def _fit_weighted_regression(
     y: Floats,
     x: Floats,
     weights: Floats,
