@@ -14,7 +14,7 @@ from tests.partitioned import PartitionedEngine
 import sfumato as sf
 from sfumato.cells.noise.description import averaged_variance
 from sfumato.io import frames
-from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred
+from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred_number
 from sfumato.methods.noise import Noise
 
 KEY = bytes(range(32))
@@ -132,7 +132,7 @@ def test_a_few_more_records_keep_the_noise():
     fewer = data.take(np.arange(5000))
     one, other = (released(some, variance_share=0.1) for some in (data, fewer))
     assert (one[:5000] == other).mean() == 1.0
-    assert round_up_to_preferred(0.000123456, records=5001) == 0.000125
+    assert round_up_to_preferred_number(0.000123456, records=5001) == 0.000125
 
 
 def test_the_last_bits_tell_nothing_of_the_parts():

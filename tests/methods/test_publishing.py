@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sfumato.cells.noise.transitions import invariant, to_marginal
 from sfumato.methods._publishing.counts import EPSILON, draw_geometric, noise_counts
-from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred
+from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred_number
 from sfumato.randomness import Key
 
 LEVELS = ["a", "b", "c"]
@@ -102,10 +102,10 @@ def test_two_sided_geometric_noise_has_its_distribution() -> None:
 
 @given(st.floats(1e-200, 1e200), st.integers(1, 10_000))
 def test_preferred_numbers_are_never_less_and_little_more(value: float, records: int) -> None:
-    rounded = round_up_to_preferred(value, records)
+    rounded = round_up_to_preferred_number(value, records)
     most = 1.61 if records < 80 else 1.27 if records < 160 else 1.13 if records < 320 else 1.07
     most = 1.034 if records >= 1000 else most
     assert value * (1 - 1e-13) <= rounded <= value * most
-    assert round_up_to_preferred(rounded, records) == rounded
+    assert round_up_to_preferred_number(rounded, records) == rounded
     # The series for fewer records is a part of that for more.
-    assert round_up_to_preferred(rounded, records * 3) == rounded
+    assert round_up_to_preferred_number(rounded, records * 3) == rounded

@@ -47,12 +47,12 @@ def find_group_level(data: Dataset, names: Sequence[str], engine: Engine) -> dic
             continue
         plausible = [name for name in others if not _count_changes(some, group, name)[1]]
         constant[group] = _confirm(data, group, plausible, engine) if plausible else []
-    found: dict[str, list[str]] = {}
+    level: dict[str, list[str]] = {}
     for group in sorted(constant, key=lambda group: -len(constant[group])):
-        taken = {name for others in found.values() for name in others}
-        if own := [name for name in constant[group] if name not in taken]:
-            found[group] = own
-    return found
+        taken = {name for others in level.values() for name in others}
+        if of_group := [name for name in constant[group] if name not in taken]:
+            level[group] = of_group
+    return level
 
 
 def _take_some(data: Dataset, names: Sequence[str], engine: Engine) -> pl.DataFrame:
@@ -102,8 +102,8 @@ def _count_elsewhere(
         return [(0, 0)] * len(names)  # there is no row
     parts = engine.gather(compared, _sum_changes, reads=columns)
     return [
-        (sum(part[at][0] for part in parts), sum(part[at][1] for part in parts))
-        for at in range(len(names))
+        (sum(part[index][0] for part in parts), sum(part[index][1] for part in parts))
+        for index in range(len(names))
     ]
 
 
@@ -142,8 +142,8 @@ def draw_by_group(draws: Draws, groups: pl.Series) -> Draws:
     ids = encrypt(digests, draws.key.subkey("group id"))
     unknown = ~digests.any(axis=1)
     if unknown.any():
-        own = draws.ids if isinstance(draws.ids, np.ndarray) else draws.ids.ids(draws.key)
-        ids[unknown] = own[unknown]
+        record_ids = draws.ids if isinstance(draws.ids, np.ndarray) else draws.ids.ids(draws.key)
+        ids[unknown] = record_ids[unknown]
     return Draws(draws.key, draws.step, ids)
 
 
@@ -157,7 +157,7 @@ def find_contradictions(
     original : tells which records are in a group; in the order of the released ones.
     level : the variables that were the same within each group, by the group's variable.
     """
-    found = {}
+    contradictions = {}
     for group, names in level.items():
         for name in names:
             if name not in released.schema:
@@ -165,5 +165,5 @@ def find_contradictions(
             rows = pl.DataFrame([original.column(group), released.column(name).alias("shown")])
             several, different = _count_changes(rows, group, "shown")
             if different:
-                found[name] = different, several
-    return found
+                contradictions[name] = different, several
+    return contradictions

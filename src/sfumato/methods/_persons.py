@@ -69,8 +69,8 @@ def draw_by_person(draws: Draws, named: pl.Series | None) -> Draws:
     ids = encrypt(digests, draws.key.subkey("record id"))
     unknown = ~digests.any(axis=1)
     if unknown.any():
-        own = draws.ids if isinstance(draws.ids, np.ndarray) else draws.ids.ids(draws.key)
-        ids[unknown] = own[unknown]
+        record_ids = draws.ids if isinstance(draws.ids, np.ndarray) else draws.ids.ids(draws.key)
+        ids[unknown] = record_ids[unknown]
     return Draws(draws.key, draws.step, ids)
 
 
@@ -112,11 +112,11 @@ def find_constant(
     """
     if not names or not has_persons(data):
         return []
-    found = []
+    constant = []
     counted = count_changes(data, names, engine, missing_differs=missing_differs)
     for name, (several, different) in counted.items():
         if several and not different:
-            found.append(name)
+            constant.append(name)
         elif 0 < different <= _NEARLY * several:
             warnings.warn(
                 f"Variable '{name}' has different values within {different:,} of {several:,} "
@@ -125,7 +125,7 @@ def find_constant(
                 WeakProtectionWarning,
                 stacklevel=4,
             )
-    return found
+    return constant
 
 
 def mark_constant(
@@ -143,8 +143,8 @@ def mark_constant(
     person = data.schema.person or ""
     steady = set(strata) <= set(constant)
     by_person = {name: person for name in fitted if steady and name in constant}
-    left = [name for name in fitted if name not in by_person]
-    owners = {**by_person, **find_group_of(data, left, strata, engine)}
+    others = [name for name in fitted if name not in by_person]
+    owners = {**by_person, **find_group_of(data, others, strata, engine)}
     return {
         name: {**fit, BY_PERSON: owners[name]} if name in owners else dict(fit)
         for name, fit in fitted.items()
@@ -246,10 +246,10 @@ def count_persons(data: Dataset, names: Sequence[str], engine: Engine) -> Combin
             *(pairs.values[old].alias(new) for old, new in zip(names, columns, strict=True)),
         ]
     )
-    own = rows.filter(pl.col(columns[-1]).is_not_null()).sort(
+    commonest = rows.filter(pl.col(columns[-1]).is_not_null()).sort(
         "person", "rows", *columns, descending=[False, True, *[False] * len(columns)]
     )
-    counted = own.unique("person", keep="first").group_by(columns).len("persons")
+    counted = commonest.unique("person", keep="first").group_by(columns).len("persons")
     values = rows.select(columns).unique()
     joined = values.join(counted, on=columns, how="left", nulls_equal=True)
     persons = joined["persons"].fill_null(0).cast(pl.Int64).to_numpy()

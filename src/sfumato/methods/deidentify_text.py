@@ -107,8 +107,8 @@ class DeidentifyText(RowWise):
         """The text of a batch of records without identifiers."""
         del draws
         function = load_deidentifier(self.deidentifier, self.language, self.model)
-        own = batch.select(to_canonical_text(batch[name]) for name in fitted["identifiers"])
-        identifiers = own.rows() if own.width else [()] * batch.height
+        canonical = batch.select(to_canonical_text(batch[name]) for name in fitted["identifiers"])
+        identifiers = canonical.rows() if canonical.width else [()] * batch.height
         return pl.DataFrame(
             [
                 pl.Series(

@@ -241,8 +241,8 @@ class Deterministic(Method):
         del chance
         records = self._prepare(data, fitted, engine)
         # Means of whole numbers are not whole, unless they are rounded.
-        whole = [name for name in self.variables if is_integer(records.original, name)]
-        broken = [] if self.whole else whole
+        integers = [name for name in self.variables if is_integer(records.original, name)]
+        broken = [] if self.whole else integers
         schema = records.original.schema.changed(broken, kind="continuous").changed(
             fitted["joined"], kind="nominal", domain=None, hierarchy=None
         )
@@ -288,7 +288,7 @@ class Deterministic(Method):
             described["k"] = min(sizes) if min(sizes) == max(sizes) else [min(sizes), max(sizes)]
         if fitted["joined"]:
             described["joined"] = {
-                name: _list_merged(levels) for name, levels in fitted["joined"].items()
+                name: _list_merged_levels(levels) for name, levels in fitted["joined"].items()
             }
         return described
 
@@ -385,7 +385,7 @@ class Deterministic(Method):
         )
 
 
-def _list_merged(levels: Sequence[tuple[str | None, str]]) -> list[str]:
+def _list_merged_levels(levels: Sequence[tuple[str | None, str]]) -> list[str]:
     """The names of levels that stand for more than one."""
     names = Counter(name for _, name in levels)
     return sorted(name for name, count in names.items() if count > 1)

@@ -125,8 +125,8 @@ class DisplaceCoordinates(Method):
         lost = known & ~np.isfinite(radii)
         _report_lost(int(lost.sum()), int(known.sum()), fitted["variables"], self.k)
         shown = known & ~lost
-        own = None if chance is None else Draws(chance.key, chance.step, data.identity)
-        km, bearing = self._draw(require_draws(own, "Displacement"), radii, data)
+        draws = None if chance is None else Draws(chance.key, chance.step, data.identity)
+        km, bearing = self._draw(require_draws(draws, "Displacement"), radii, data)
         km = np.where(shown, km, 0.0)
         moved = move_places(latitude, longitude, km, bearing)
         columns = pl.DataFrame(
@@ -187,18 +187,18 @@ class DisplaceCoordinates(Method):
         return {name: {"method": self.name, **parts} for name in fitted["variables"]}
 
 
-def _report_lost(lost: int, places: int, names: list[str], k: int) -> None:
+def _report_lost(lost: int, known: int, names: list[str], k: int) -> None:
     if not lost:
         return
-    if lost > _MOST_LOST * places:
+    if lost > _MOST_LOST * known:
         raise MethodError(
-            f"{lost:,} of {places:,} places ({quote_names(names)}) have fewer than {k} other "
+            f"{lost:,} of {known:,} places ({quote_names(names)}) have fewer than {k} other "
             "persons around them who are alike and live elsewhere.",
             hint="put this step after those that generalise the other quasi-identifiers, or say "
             "which must be alike: alike = [...].",
         )
     warnings.warn(
-        f"{lost:,} of {places:,} places ({quote_names(names)}) were blanked: fewer than {k} other "
+        f"{lost:,} of {known:,} places ({quote_names(names)}) were blanked: fewer than {k} other "
         "persons are alike (`alike`).",
         HeavyLossWarning,
         stacklevel=4,
@@ -210,12 +210,12 @@ def _warn_of_shared_places(data: Dataset, latitude: Floats, longitude: Floats, k
     owners = number_owners(data)[known]
     if len(owners) == 0 or data.persons is None:
         return
-    places = pl.DataFrame({"north": latitude, "east": longitude, "owner": owners}).unique()
-    several = places.filter(pl.len().over("owner") > 1)
+    homes = pl.DataFrame({"north": latitude, "east": longitude, "owner": owners}).unique()
+    several = homes.filter(pl.len().over("owner") > 1)
     if not len(several):
         return
     most = int(several.group_by("north", "east").len()["len"].max() or 0)  # type: ignore[arg-type]
-    persons = places["owner"].n_unique()
+    persons = homes["owner"].n_unique()
     if most >= _MANY and most >= _SHARED * persons:
         warnings.warn(
             f"One place stands in rows of {most:,} of {persons:,} persons who have other places "

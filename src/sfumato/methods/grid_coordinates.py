@@ -85,11 +85,11 @@ class GridCoordinates(RowWise):
         names = fitted["variables"]
         degrees = [batch[name].cast(pl.Float64).fill_nan(None) for name in names]
         missing = degrees[0].is_null() | degrees[1].is_null()
-        places = self._find_middles(*(values.fill_null(0).to_numpy() for values in degrees))
+        middles = self._find_middles(*(values.fill_null(0).to_numpy() for values in degrees))
         return pl.DataFrame(
             [
                 pl.Series(name, values).set(missing, None)
-                for name, values in zip(names, places, strict=True)
+                for name, values in zip(names, middles, strict=True)
             ]
         )
 

@@ -238,12 +238,12 @@ class _State:
         """Every item as it is."""
         above = Hierarchy.of(column.hierarchy or {}).paths if how != "suppress" else {}
         paths = [_list_path(item, above.get(item, ())) for item in items]
-        listed: dict[str, list[tuple[int, int]]] = {}
+        occurrences: dict[str, list[tuple[int, int]]] = {}
         for item, path in enumerate(paths):
             for position, name in enumerate(path):
-                listed.setdefault(name, []).append((item, position))
+                occurrences.setdefault(name, []).append((item, position))
         members = {}
-        for name, pairs in listed.items():
+        for name, pairs in occurrences.items():
             positions = np.array(pairs, np.int64)
             members[name] = (positions[:, 0], positions[:, 1])
         return cls(paths, np.zeros(len(items), np.int64), how, members)
@@ -280,9 +280,9 @@ class _State:
             token: min(self._list_changes(token, persons), key=lambda change: change.loss)
             for token in np.unique(violating).tolist()
         }
-        left = violating
-        while len(left):
-            times = np.bincount(left.ravel(), minlength=len(self.tokens))
+        unmended = violating
+        while len(unmended):
+            times = np.bincount(unmended.ravel(), minlength=len(self.tokens))
             # The first of equals by name: tokens are numbered in the order of their names.
             token = min(
                 np.flatnonzero(times).tolist(),
@@ -290,7 +290,9 @@ class _State:
             )
             change = options[token]
             self._apply(change)
-            left = left[~np.isin(left, np.unique(self.token_of[change.items])).any(axis=1)]
+            unmended = unmended[
+                ~np.isin(unmended, np.unique(self.token_of[change.items])).any(axis=1)
+            ]
 
     def _apply(self, change: _Change) -> None:
         """Move the items; none becomes finer than another change has made it.
@@ -306,10 +308,10 @@ class _State:
 
     def _list_changes(self, token: int, persons: Integers) -> list[_Change]:
         """What can be done about a token: make it broader, or leave it out."""
-        own = np.flatnonzero(self.token_of == token)
-        ends = np.array([len(self.paths[item]) for item in own.tolist()], np.int64)
-        leave_out = _Change(float(persons[token]), own, ends)
-        path = self.paths[own[0]]
+        token_items = np.flatnonzero(self.token_of == token)
+        ends = np.array([len(self.paths[item]) for item in token_items.tolist()], np.int64)
+        leave_out = _Change(float(persons[token]), token_items, ends)
+        path = self.paths[token_items[0]]
         position = path.index(self.tokens[token]) + 1
         if position == len(path):
             return [leave_out]

@@ -57,10 +57,10 @@ class Stage:
         >>> Stage.parse("zip: 3 characters")
         Stage(variable='zip', way='characters', number=3)
         """
-        name, colon, rest = (part.strip() for part in text.rpartition(":"))
+        name, colon, ending = (part.strip() for part in text.rpartition(":"))
         if not colon:
-            return cls(rest)
-        match = _SECOND.fullmatch(rest)
+            return cls(ending)
+        match = _SECOND.fullmatch(ending)
         if match is None or not name:
             msg = (
                 f"has a line that says after the colon something else than {_WAYS}. Hint: for "
@@ -217,9 +217,9 @@ class MaskUnique(Method):
                 if not alone.any():
                     return cells
                 cells = _write(cells, stage.variable, coarser, alone)
-        rest = _choose_rest(cells.select(judged), counts, self.k)
+        to_mask = _choose_rest(cells.select(judged), counts, self.k)
         for name in judged:
-            cells = _write(cells, name, _mask_whole(cells[name]), rest)
+            cells = _write(cells, name, _mask_whole(cells[name]), to_mask)
         return cells
 
 
@@ -303,11 +303,11 @@ def _choose_rest(cells: pl.DataFrame, counts: pl.Series, k: int) -> pl.Series:
         .sort("records", *names)
     )
     # Whoever is masked whole already is there to hide the others.
-    whole = sizes.select(pl.all_horizontal(pl.col(names) == WILDCARD).fill_null(value=False))
-    first = pl.concat([sizes.filter(whole.to_series()), sizes.filter(~whole.to_series())])
+    is_masked = sizes.select(pl.all_horizontal(pl.col(names) == WILDCARD).fill_null(value=False))
+    first = pl.concat([sizes.filter(is_masked.to_series()), sizes.filter(~is_masked.to_series())])
     total = np.cumsum(first["records"].to_numpy())
     few = (first["records"] < k).to_numpy()
-    least = int(few[1:].sum() + 1 if whole.to_series().any() else few.sum())
+    least = int(few[1:].sum() + 1 if is_masked.to_series().any() else few.sum())
     enough = max(least, int(np.searchsorted(total, k)) + 1)
     chosen = first.head(enough).select(names).with_columns(pl.lit(value=True).alias("records"))
     return cells.join(chosen, on=names, how="left", nulls_equal=True, maintain_order="left")[

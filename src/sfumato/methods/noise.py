@@ -38,7 +38,7 @@ from sfumato.methods._publishing.digits import (
     round_to_step,
     step_over_codes,
 )
-from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred
+from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred_number
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -275,7 +275,7 @@ class Noise(RowWise):
             )
         # Published, so rounded: two exact variances, of n records and of n - 1, tell how far the
         # person that makes the difference is from the mean. Upwards: never less than was asked for.
-        return round_up_to_preferred(wanted, int(summary["count"]))
+        return round_up_to_preferred_number(wanted, int(summary["count"]))
 
     def _find_limits(
         self, name: str, column: Column, *, whole: bool

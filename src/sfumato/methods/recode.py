@@ -201,9 +201,9 @@ class Recode(RowWise):
                 "declare its levels, from low to high, as its domain.",
             )
         occurring = [value for value in order if value in counts]
-        whole = column.kind == "integer"
-        bounds = column.bounds if whole else None
-        return join_neighbours(occurring, counts, fewest, name, whole=whole, bounds=bounds)
+        is_integer = column.kind == "integer"
+        bounds = column.bounds if is_integer else None
+        return join_neighbours(occurring, counts, fewest, name, whole=is_integer, bounds=bounds)
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Broader groups for a batch of records."""

@@ -201,11 +201,11 @@ class Regenerate(Method):
         cells = find_masked_cells(values, absent.to_numpy(), column, self.masked)
         rows = np.flatnonzero(cells.sort >= 0)
         if values.name in (self.counts or {}):
-            choice, wanted = self._count_wanted(values, cells, len(rows))
+            choice, wanted = self._count_wanted_values(values, cells, len(rows))
             if len(rows):
                 values = self._fill_by_counts(values, cells, choice, wanted, column, draws)
         elif len(rows):
-            values = self._fill_as_observed(values, cells, column, draws)
+            values = self._fill_by_observed_values(values, cells, column, draws)
         single = cells.single.copy()
         single[rows] = True
         masked = ~single & ~values.is_null().to_numpy()
@@ -252,7 +252,7 @@ class Regenerate(Method):
         ranked = rows[_shuffle(cells.sort[rows], draws, values.name, rows)]
         return values.scatter(ranked, choice.gather(allocated))
 
-    def _fill_as_observed(
+    def _fill_by_observed_values(
         self, values: pl.Series, cells: MaskedCells, column: Column, draws: Draws
     ) -> pl.Series:
         """Fill cells by the unmasked values; where a cell says something, by those that fit."""
@@ -277,7 +277,7 @@ class Regenerate(Method):
         texts = draw_from_domain(cells, column, name, u[rows])
         return filled.scatter(rows, pl.Series(texts, dtype=values.dtype))
 
-    def _count_wanted(
+    def _count_wanted_values(
         self, values: pl.Series, cells: MaskedCells, masked: int
     ) -> tuple[pl.Series, Integers]:
         """The values to hand out, in rising order, and how often each, by the counts given."""
@@ -320,12 +320,12 @@ class Regenerate(Method):
                 f"partial cells as they are: {PARTIAL_HINT}.",
             )
         for sort in np.flatnonzero(without).tolist():
-            more = self._exceed(choice.name, wanted[fits[sort]], int(without[sort]))
+            more = self._apportion_excess(choice.name, wanted[fits[sort]], int(without[sort]))
             allocated[sort] += more
         pairs = zip(fits, allocated, strict=True)
         return np.concatenate([np.repeat(values, counts) for values, counts in pairs])
 
-    def _exceed(self, name: str, weights: Integers, cells: int) -> Integers:
+    def _apportion_excess(self, name: str, weights: Integers, cells: int) -> Integers:
         if not weights.any():
             raise MethodError(
                 f"Variable '{name}' has masked cells that fit none of the values.",

@@ -71,18 +71,18 @@ class Round(RowWise):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
-        given = [size for size in _SIZES if getattr(self, size) is not None]
-        if len(given) != 1:
+        stated = [size for size in _SIZES if getattr(self, size) is not None]
+        if len(stated) != 1:
             msg = "give digits or figures, one of both."
             raise ValueError(msg)
-        table = getattr(self, given[0])
+        table = getattr(self, stated[0])
         for name in table if isinstance(table, dict) else ():
             if name not in self.variables:
                 hint = did_you_mean(name, self.variables)
-                msg = f"{given[0]} names '{name}', which is none of the variables. Hint: {hint}"
+                msg = f"{stated[0]} names '{name}', which is none of the variables. Hint: {hint}"
                 raise ValueError(msg)
         if isinstance(table, dict) and len(table) != len(self.variables):
-            msg = f"{given[0]} must name every variable."
+            msg = f"{stated[0]} must name every variable."
             raise ValueError(msg)
         return self
 
@@ -123,8 +123,8 @@ class Round(RowWise):
                 ends = pl.Series(name, [float(end) for end in bounds])
                 low, high = self._round_values(ends, Column()).to_list()
                 domain = (min(low, bounds[0]), max(high, bounds[1]))
-                whole = schema[name].kind == "integer"
-                ends_of = tuple(int(end) for end in domain) if whole else domain
+                is_integer = schema[name].kind == "integer"
+                ends_of = tuple(int(end) for end in domain) if is_integer else domain
                 schema = schema.with_columns({name: replace(schema[name], domain=ends_of)})
         return schema
 

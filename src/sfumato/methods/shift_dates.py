@@ -180,7 +180,7 @@ class ShiftDates(RowWise):
                 hint='declare kind = "date", name the dates in `variables`, or take the step out.',
             )
         _require_dates(data, names)
-        self._require_named(data, names)
+        self._check_named_dates(data, names)
         self._warn_of_others(data, names)
         if self.window is not None:
             self._warn_of_few()
@@ -191,7 +191,7 @@ class ShiftDates(RowWise):
             "limits": {name: self._find_limits(name, data) for name in names},
         }
 
-    def _require_named(self, data: Dataset, names: tuple[str, ...]) -> None:
+    def _check_named_dates(self, data: Dataset, names: tuple[str, ...]) -> None:
         """Dates that parameters speak of must be dates of this step, and ages whole numbers."""
         pairs = [name for pair in (self.ages or {}).values() for name in pair]
         stated: dict[str, Iterable[str]] = {
@@ -360,8 +360,8 @@ class ShiftDates(RowWise):
             return engine.map_rows(data, move_each, reads=reads)
         grouped = attach_persons(data, engine)
         moved = engine.map_groups(grouped, move_births, by=[PERSON], reads=[*reads, PERSON])
-        kept = moved.without([name for name in moved.columns if name == PERSON])
-        return replace(kept, schema=data.schema)
+        ungrouped = moved.without([name for name in moved.columns if name == PERSON])
+        return replace(ungrouped, schema=data.schema)
 
     def _count_by_person(self, data: Dataset, fitted: Fitted, engine: Engine) -> Dataset:
         """Days since the event of the person, whichever rows it stands in."""
@@ -377,8 +377,8 @@ class ShiftDates(RowWise):
             reads=[*self.touches(data.schema), PERSON],
         )
         schema = self.reschema(data.schema, fitted)
-        kept = counted.without([name for name in counted.columns if name == PERSON])
-        return replace(kept, schema=schema)
+        ungrouped = counted.without([name for name in counted.columns if name == PERSON])
+        return replace(ungrouped, schema=schema)
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Dates in a wider domain, or whole numbers."""

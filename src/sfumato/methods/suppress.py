@@ -19,7 +19,7 @@ from sfumato.methods._persons import count_alike, has_persons
 from sfumato.methods._suppression.local_suppression import (
     Rows,
     Subset,
-    drop_included,
+    drop_included_subsets,
     encode_rows,
     find_cells,
     list_combinations,
@@ -178,7 +178,7 @@ class Suppress(Method):
         wanted = [tuple(column[name] for name in group) for group in self.combinations or ()]
         if self.up_to is not None:
             wanted += list_combinations(len(names), self.up_to)
-        return drop_included(wanted or [tuple(range(len(names)))])
+        return drop_included_subsets(wanted or [tuple(range(len(names)))])
 
 
 def _blank(values: pl.Series, mask: Mask) -> pl.Series:

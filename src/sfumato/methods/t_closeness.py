@@ -135,10 +135,12 @@ class TCloseness(ClusteringMethod):
                 [] if self.l is None else read_confidential(data, named, known, engine, apart=False)
             )
             return [*close, *(rule for levels in diverse for rule in self._keep_diverse(levels))]
-        self._require_ordered(data, readings)
+        self._require_ordered_variable(data, readings)
         return close
 
-    def _require_ordered(self, data: Dataset, readings: Sequence[ConfidentialLevels]) -> None:
+    def _require_ordered_variable(
+        self, data: Dataset, readings: Sequence[ConfidentialLevels]
+    ) -> None:
         first = choose_ground_distance(data, readings[0].variable, self.distance)
         if len(readings) > 1 or first.distance != "ordered":
             raise MethodError(

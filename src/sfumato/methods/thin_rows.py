@@ -80,15 +80,17 @@ class ThinRows(Method):
             order = order[np.lexsort([ranked, persons[order]])]
         ordered = persons[order]
         first = np.flatnonzero(np.diff(ordered, prepend=-1))
-        place = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
-        return data.take(np.sort(order[place < self.most]))
+        rank_within_person = np.arange(len(order)) - np.repeat(
+            first, np.diff(np.append(first, len(order)))
+        )
+        return data.take(np.sort(order[rank_within_person < self.most]))
 
 
 def _rank_values(batch: pl.DataFrame) -> Integers:
     """The place of each row in the order of all variables, the first before the others."""
     names = batch.columns
-    places = batch.with_row_index("\ufdd0").sort(names, nulls_last=True, maintain_order=True)
-    same = places.select(names).with_columns(pl.struct(names).rle_id().alias("\ufdd1"))["\ufdd1"]
+    ordered = batch.with_row_index("\ufdd0").sort(names, nulls_last=True, maintain_order=True)
+    same = ordered.select(names).with_columns(pl.struct(names).rle_id().alias("\ufdd1"))["\ufdd1"]
     ranks = np.empty(batch.height, np.int64)
-    ranks[places["\ufdd0"].to_numpy()] = same.to_numpy()
+    ranks[ordered["\ufdd0"].to_numpy()] = same.to_numpy()
     return ranks

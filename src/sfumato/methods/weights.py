@@ -222,9 +222,9 @@ def _round_by_order(
     ends = first + np.floor(sums + spare[rows[first]]).astype(np.intp)
     sizes = np.diff([*first, len(rows)])
     # Rows of one person have one draw, and go up together.
-    places = np.arange(len(rows))
+    ranks = np.arange(len(rows))
     begins = np.diff(chance[rows], prepend=-1) != 0
     begins[first] = True
-    places = np.maximum.accumulate(np.where(begins, places, 0))
-    up[rows] = places < np.repeat(ends, sizes)
+    ranks = np.maximum.accumulate(np.where(begins, ranks, 0))
+    up[rows] = ranks < np.repeat(ends, sizes)
     return up

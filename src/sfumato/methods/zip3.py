@@ -88,8 +88,8 @@ class Zip3(RowWise):
             texts = codes.cast(pl.String)
             padded = texts.str.zfill(_DIGITS) if codes.dtype.is_integer() else texts
             area = padded.str.extract(_BEGINNING)
-            kept = area.is_in(large) & area.is_not_null()
-            columns.append(area.set(~kept, "000").set(texts.is_null(), None).alias(name))
+            is_large = area.is_in(large) & area.is_not_null()
+            columns.append(area.set(~is_large, "000").set(texts.is_null(), None).alias(name))
         return pl.DataFrame(columns)
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:

@@ -211,11 +211,11 @@ def _find_distinct(keys: Keys) -> tuple[Keys, Integers]:
     packed = np.zeros(len(keys), np.int64)
     for column, span in enumerate(spans):
         packed = packed * span + (keys[:, column] - lowest[column])
-    left, of_cluster = np.unique(packed, return_inverse=True)
+    distinct, of_cluster = np.unique(packed, return_inverse=True)
     columns = []
     for span, least in zip(spans[::-1], lowest[::-1], strict=True):
-        columns.append(left % span + least)
-        left //= span
+        columns.append(distinct % span + least)
+        distinct //= span
     return np.column_stack(columns[::-1]), of_cluster.ravel()
 
 

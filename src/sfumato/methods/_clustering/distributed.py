@@ -71,7 +71,7 @@ class Layout:
     k, clustering : the fewest records in a cluster, and how clusters are found.
     owner : the method's name, for messages.
     variables : the levels of each variable.
-    seen : the same as a clustering sees them; `codes` has the code of each level.
+    aligned : the same on their grids, as a clustering sees them; `codes` has each level's code.
     forms : what cells look like.
     strata : the strata in their order, or None.
     rules : what clusters must keep about confidential variables.
@@ -81,7 +81,7 @@ class Layout:
     clustering: Clustering
     owner: str
     variables: Sequence[Variable]
-    seen: Sequence[Variable]
+    aligned: Sequence[Variable]
     forms: Sequence[CellForm]
     strata: pl.DataFrame | None
     rules: Sequence[ConfidentialRule]
@@ -94,10 +94,10 @@ class Layout:
     @property
     def codes(self) -> list[str]:
         """The columns with the codes that a clustering sees."""
-        return [f"{_CODE}{number}" for number in range(len(self.seen))]
+        return [f"{_CODE}{number}" for number in range(len(self.aligned))]
 
     @property
-    def balanced(self) -> bool:
+    def has_balanced_cells(self) -> bool:
         """Whether some cells follow from those of clusters before."""
         return any(form.output == "balanced" for form in self.forms)
 
@@ -125,9 +125,11 @@ class Layout:
     def encode(self, batch: pl.DataFrame) -> pl.DataFrame:
         """The codes of some records."""
         columns: dict[str, Any] = {}
-        for number, (variable, seen) in enumerate(zip(self.variables, self.seen, strict=True)):
+        for number, (variable, aligned) in enumerate(
+            zip(self.variables, self.aligned, strict=True)
+        ):
             level = encode_values(batch[variable.name], variable, self.owner)
-            columns[f"{_CODE}{number}"] = seen.codes[level].astype(np.int32)
+            columns[f"{_CODE}{number}"] = aligned.codes[level].astype(np.int32)
             if self.forms[number].grid is not None:
                 columns[f"{_LEVEL}{number}"] = level.astype(np.int32)
         if self.strata is not None:
@@ -141,7 +143,7 @@ class Layout:
         """Rows, or records with their ranks, as a clustering sees them."""
         variables = [
             replace(variable, codes=batch[name].to_numpy(), known_counts=None)
-            for name, variable in zip(self.codes, self.seen, strict=True)
+            for name, variable in zip(self.codes, self.aligned, strict=True)
         ]
         ranks = batch[RANK].to_numpy() if RANK in batch.columns else UNWEIGHTED
         return CodedRows(
@@ -229,7 +231,7 @@ def cluster_elsewhere(method: ClusteringMethod, data: Dataset, engine: GroupingE
     coded = engine.map_rows(shown, encode_records, reads=[*names, *by, *layout.secrets])
     if layout.clustering == "mondrian":
         described = _cluster_rows(layout, coded, engine)
-    elif layout.clustering == "origin" and not by and not layout.balanced:
+    elif layout.clustering == "origin" and not by and not layout.has_balanced_cells:
         described = _cluster_along_origin(layout, coded, records, engine)
     else:
         described = _cluster_records(layout, engine.rank(coded, []), engine)
@@ -258,13 +260,13 @@ def _prepare(
     shown = replace(data, schema=data.schema.changed(names, missing=()))
     occurring = _count_values(shown, names, records, engine)
     variables = [read_levels(occurring[name], data.schema[name], owner) for name in names]
-    forms, seen = method.prepare(variables, records)
+    forms, aligned = method.prepare(variables, records)
     return Layout(
         method.k,
-        method.choose_clustering(seen, records),
+        method.choose_clustering(aligned, records),
         owner,
         variables,
-        seen,
+        aligned,
         forms,
         number_strata(method, data, engine),
         method.rules(data, names, engine),
@@ -277,7 +279,7 @@ def _cluster_rows(layout: Layout, coded: Dataset, engine: GroupingEngine) -> Dat
     sizes = engine.fetch(engine.group(rows, layout.by))
     by, pieces = layout.by, None
     # What is balanced is carried on from cluster to cluster, so all must be in one place.
-    if layout.balanced:
+    if layout.has_balanced_cells:
         by = []
     elif (large := sizes.filter(pl.col(ROWS) > MOST_ROWS)).height:
         strata = sorted(large[STRATUM].to_list()) if layout.by else [0]
@@ -311,13 +313,15 @@ def _cluster_along_origin(
     from sfumato.kernels.clustering.clusters import count_inverse_variance, measure_distances
 
     owner, k = 'The clustering "origin"', layout.k
-    units = [read_units(variable, owner) for variable in layout.seen]
+    units = [read_units(variable, owner) for variable in layout.aligned]
     scale = np.array(
         [
             count_inverse_variance(
-                numbers, np.bincount(seen.codes, variable.counts, len(numbers)).astype(np.int64)
+                numbers, np.bincount(aligned.codes, variable.counts, len(numbers)).astype(np.int64)
             )
-            for numbers, seen, variable in zip(units, layout.seen, layout.variables, strict=True)
+            for numbers, aligned, variable in zip(
+                units, layout.aligned, layout.variables, strict=True
+            )
         ]
     )
     integers = all(numbers.dtype.kind in "iu" for numbers in units)
@@ -377,7 +381,7 @@ def _count_values(
 ) -> dict[str, Combinations]:
     """What `distinct` says of each of some variables, by one reading of the records."""
     counted = engine.aggregate(data, {name: [_ValueCounts()] for name in names})
-    found = {}
+    occurring = {}
     for name, summary in counted.items():
         table: pl.DataFrame = summary[_ValueCounts.name]
         if table.height > MOST_VALUES:
@@ -390,8 +394,8 @@ def _count_values(
             empty = pl.DataFrame({"value": [None], "records": [gaps]}, schema=table.schema)
             table = pl.concat([table, empty])
         values = table.select(pl.col("value").alias(name))
-        found[name] = Combinations(values, table["records"].to_numpy())
-    return found
+        occurring[name] = Combinations(values, table["records"].to_numpy())
+    return occurring
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,11 +413,11 @@ def _write_cells(
     written, only = {}, True
     none = Clusters(np.zeros(1, np.int64), np.array([0, 1]))
     zero = np.zeros(1, np.int32)
-    found = engine.aggregate(
+    counted = engine.aggregate(
         described, {f"{_KEY}{number}": [_ValueCounts()] for number in range(len(layout.forms))}
     )
     for number, (variable, form) in enumerate(zip(layout.variables, layout.forms, strict=True)):
-        occurring = found[f"{_KEY}{number}"][_ValueCounts.name]["value"].sort()
+        occurring = counted[f"{_KEY}{number}"][_ValueCounts.name]["value"].sort()
         only &= len(occurring) == 1
         example = describe_clusters(variable, RowCodes(zero, zero, UNWEIGHTED), none, form)
         keys = _from_bytes(occurring.to_list(), example)

@@ -38,10 +38,10 @@ def cluster_by_group(method: KAnonymity, data: Dataset, engine: Engine) -> Datas
     if group is None:
         return None
     if not engine.in_memory:
-        own = ", ".join(f"'{name}'" for name in level[group] if name in names)
+        of_group = ", ".join(f"'{name}'" for name in level[group] if name in names)
         raise MethodError(
-            f"{own}: the same within each group of '{group}', and {method.name} keeps that only "
-            "where one machine holds all records in memory.",
+            f"{of_group}: the same within each group of '{group}', and {method.name} keeps that "
+            "only where one machine holds all records in memory.",
             hint=f"read the data whole, drop '{group}', or give it another role.",
         )
     groups = number_groups(data.column(group))
@@ -62,16 +62,16 @@ def _cluster_in_stages(
     method: KAnonymity, data: Dataset, groups: Integers, level: Sequence[str], engine: Engine
 ) -> Dataset:
     names = method.touches(data.schema)
-    own = [name for name in names if name in level]
+    of_group = [name for name in names if name in level]
     others = [name for name in names if name not in level]
     persons = find_persons(data)
     counted = np.arange(len(data)) if persons is None else persons
-    classes: AnyIntegers = _number_rows(data.batch(own))
+    classes: AnyIntegers = _number_rows(data.batch(of_group))
     staged = data
     # Where every group hides its members, what belongs to it may stay as it is.
     hidden = _count_members(groups, counted).min() >= method.k
     if not hidden or not _holds_enough(data, method, classes, counted):
-        staged, classes = _cluster_groups(method, data, groups, own, level, counted, engine)
+        staged, classes = _cluster_groups(method, data, groups, of_group, level, counted, engine)
     if not others:
         return staged
     column = pl.DataFrame([pl.Series(_CLASS, classes)])
@@ -85,7 +85,7 @@ def _cluster_groups(
     method: KAnonymity,
     data: Dataset,
     groups: Integers,
-    own: list[str],
+    of_group: list[str],
     level: Sequence[str],
     counted: Integers,
     engine: Engine,
@@ -96,14 +96,14 @@ def _cluster_groups(
     total = int(groups.max(initial=-1)) + 1
     if total < method.k:
         raise MethodError(
-            f"Variables {', '.join(map(repr, own))} belong to groups, of which there are {total}, "
-            f"and k = {method.k} needs at least {method.k}.",
+            f"Variables {', '.join(map(repr, of_group))} belong to groups, of which there are "
+            f"{total}, and k = {method.k} needs at least {method.k}.",
             hint="drop these variables, or choose a smaller k.",
         )
     k = method.k
     while True:
-        first = _narrow(method, own, strata=strata, k=min(k, total))
-        released, classes, averaged = first._write_clusters(united, tuple(own), engine)  # noqa: SLF001
+        first = _narrow(method, of_group, strata=strata, k=min(k, total))
+        released, classes, averaged = first._write_clusters(united, tuple(of_group), engine)  # noqa: SLF001
         if k >= total or _holds_enough(data, method, classes, counted):
             break
         k *= 2

@@ -41,14 +41,14 @@ def cluster_tables(
     numbers, of_row = _renumber(persons)
     count, step = len(numbers), next(iter(steps.values()))
     prepared, summaries = {}, list[Variable]()
-    for name, own in steps.items():
-        names = own.touches(tables[name].schema)
-        variables = encode_variables(tables[name], names, type(own).__name__)
-        forms, seen = own.prepare(variables, count, "persons")
+    for name, table_step in steps.items():
+        names = table_step.touches(tables[name].schema)
+        variables = encode_variables(tables[name], names, type(table_step).__name__)
+        forms, aligned = table_step.prepare(variables, count, "persons")
         prepared[name] = variables, forms
         rows = PersonRows.of(of_row[name])
         present = np.unique(of_row[name])
-        for variable in rows.summarise(seen):
+        for variable in rows.summarise(aligned):
             # Who has no row there is in a stratum of its own, so that any code will do.
             codes = np.zeros(count, variable.codes.dtype)
             codes[present] = variable.codes

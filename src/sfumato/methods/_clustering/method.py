@@ -118,12 +118,14 @@ class ClusteringMethod(Method):
         variables = encode_variables(data, names, type(self).__name__)
         persons = find_persons(data)
         if persons is None:
-            forms, seen = self.prepare(variables, len(data))
-            clusters = self._find_clusters(data, seen, seen, engine, lambda: list_person_keys(data))
+            forms, aligned = self.prepare(variables, len(data))
+            clusters = self._find_clusters(
+                data, aligned, aligned, engine, lambda: list_person_keys(data)
+            )
         else:
             rows = PersonRows.of(persons)
-            forms, seen = self.prepare(variables, len(rows), "persons")
-            clusters = self._cluster_persons(data, rows, seen, engine)
+            forms, aligned = self.prepare(variables, len(rows), "persons")
+            clusters = self._cluster_persons(data, rows, aligned, engine)
         released, averaged = self.write_cells(data, variables, forms, clusters)
         return released, clusters.number_records(), averaged
 
@@ -153,14 +155,14 @@ class ClusteringMethod(Method):
     def _find_clusters(
         self,
         data: Dataset,
-        seen: Sequence[Variable],
+        aligned: Sequence[Variable],
         summary: Sequence[Variable],
         engine: Engine,
         list_keys: Callable[[], Sequence[AnyIntegers]],
     ) -> Clusters:
         """The clusters of data in which a record is a person.
 
-        `seen` are the variables as a clustering may see them, `summary` those that it goes by,
+        `aligned` are the variables as a clustering may see them, `summary` those that it goes by,
         `list_keys` keys in an order that follows the person.
         """
         strata = number_strata(self, data, engine)
@@ -173,10 +175,10 @@ class ClusteringMethod(Method):
             [replace(rule.rule, column=column) for column, rule in enumerate(rules)],
             list_keys,
         )
-        return cluster_rows(rows, self.k, self.choose_clustering(seen, len(data)))
+        return cluster_rows(rows, self.k, self.choose_clustering(aligned, len(data)))
 
     def _cluster_persons(
-        self, data: Dataset, rows: PersonRows, seen: Sequence[Variable], engine: Engine
+        self, data: Dataset, rows: PersonRows, aligned: Sequence[Variable], engine: Engine
     ) -> Clusters:
         """The clusters of all rows, where persons have several: by a summary of each person."""
         everybody = data.take(rows.firsts)
@@ -190,12 +192,12 @@ class ClusteringMethod(Method):
                     "person, so no cluster of persons has one distribution of it.",
                     hint="leave it out, or keep one row of each person (`thin_rows`).",
                 )
-        summary = rows.summarise(seen)
+        summary = rows.summarise(aligned)
         # Persons are numbered in an order that follows from who they are.
-        found = self._find_clusters(
-            everybody, seen, summary, engine, lambda: [np.arange(len(rows))]
+        of_persons = self._find_clusters(
+            everybody, aligned, summary, engine, lambda: [np.arange(len(rows))]
         )
-        return rows.spread(found)
+        return rows.spread(of_persons)
 
     def prepare(
         self, variables: Sequence[Variable], records: int, what: str = "records"
@@ -209,7 +211,7 @@ class ClusteringMethod(Method):
             )
         grids = self._choose_grids(variables, outputs, records)
         # A clustering that sees cells of a grid cannot tell where in its cell a value lies.
-        seen = [
+        aligned = [
             variable if grid is None else align_to_grid(variable, grid)
             for variable, grid in zip(variables, grids, strict=True)
         ]
@@ -217,7 +219,7 @@ class ClusteringMethod(Method):
             CellForm(outputs[variable.name], grid, min(PARTS, self.k), self.ends == "grid")
             for variable, grid in zip(variables, grids, strict=True)
         ]
-        return forms, seen
+        return forms, aligned
 
     def warn_of_loss(self, records: int) -> None:
         """Say that all records became one cluster, where that is a surprise."""

@@ -226,19 +226,19 @@ class ConfidentialLevels:
     Parameters
     ----------
     variable : the values as read, a code for each.
-    plain : the same as they stand.
+    as_written : the same, as they stand.
     counts : how many records have each.
     """
 
     variable: ConfidentialVariable
-    plain: ConfidentialVariable
+    as_written: ConfidentialVariable
     counts: Integers
 
     def make_rule(self, codes: Codes, rule: Rule) -> ConfidentialRule:
         """A rule about codes of the values as read."""
-        by_level = np.full(len(self.plain.distinct) + 1, -1, np.int32)
-        by_level[self.plain.codes] = codes  # -1 is the last: missing
-        return ConfidentialRule(self.plain.name, self.plain.distinct, by_level, rule)
+        by_level = np.full(len(self.as_written.distinct) + 1, -1, np.int32)
+        by_level[self.as_written.codes] = codes  # -1 is the last: missing
+        return ConfidentialRule(self.as_written.name, self.as_written.distinct, by_level, rule)
 
 
 def read_confidential(
@@ -259,11 +259,11 @@ def read_confidential(
     for name in select_confidential(names, changed, data, "original"):
         occurring, column = engine.distinct(data, [name]), data.schema[name]
         few = Dataset(occurring.values, Schema({name: column}))
-        plain = encode_confidential(few, name)
-        united = [] if apart is None else unite_values(plain, column, apart=apart)
+        as_written = encode_confidential(few, name)
+        united = [] if apart is None else unite_values(as_written, column, apart=apart)
         readings += [
-            ConfidentialLevels(variable, plain, occurring.counts)
-            for variable in (plain, *(reading.variable for reading in united))
+            ConfidentialLevels(variable, as_written, occurring.counts)
+            for variable in (as_written, *(reading.variable for reading in united))
         ]
     return readings
 

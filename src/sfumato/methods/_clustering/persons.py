@@ -83,6 +83,6 @@ class PersonRows:
         sizes = np.diff(self.starts, append=len(self.order))[clusters.order]
         ends = np.concatenate([[0], np.cumsum(sizes)])
         # Person after person, in the order of the clusters, all rows of each.
-        places = np.repeat(self.starts[clusters.order] - ends[:-1], sizes)
-        places += np.arange(len(places))
-        return Clusters(self.order[places], ends[clusters.starts])
+        positions = np.repeat(self.starts[clusters.order] - ends[:-1], sizes)
+        positions += np.arange(len(positions))
+        return Clusters(self.order[positions], ends[clusters.starts])

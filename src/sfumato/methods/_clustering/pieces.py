@@ -162,7 +162,7 @@ class PieceCutter:
 
     def cut(self) -> tuple[Dataset, Pieces]:
         """The rows with the number of their piece, and what workers must know of the pieces."""
-        flagged = self.engine.keep(self._flag_untouched())
+        flagged = self.engine.keep(self._flag_clusters_of_equal_rows())
         new = list(self.trees)
         open_pieces: list[_Node] = []
         while new or open_pieces:
@@ -198,22 +198,22 @@ class PieceCutter:
         from sfumato.kernels.clustering.mondrian import measure_scale
 
         layout, roots = self.layout, []
-        ordered = [variable.worth is not None for variable in layout.seen]
+        ordered = [variable.worth is not None for variable in layout.aligned]
         tables = [self._count([*layout.by, name]) for name in layout.codes if layout.by]
         for stratum in large:
-            used = [np.arange(len(variable.levels)) for variable in layout.seen]
+            used = [np.arange(len(variable.levels)) for variable in layout.aligned]
             for number, (name, table) in enumerate(zip(layout.codes, tables, strict=False)):
-                own = table.filter(pl.col(layout.by[0]) == stratum)
-                used[number] = np.sort(own[name].to_numpy())
+                of_stratum = table.filter(pl.col(layout.by[0]) == stratum)
+                used[number] = np.sort(of_stratum[name].to_numpy())
             worth = [
                 None if variable.worth is None else variable.worth[codes]
-                for variable, codes in zip(layout.seen, used, strict=True)
+                for variable, codes in zip(layout.aligned, used, strict=True)
             ]
             levels = np.array([len(codes) for codes in used], np.int64)
             roots.append(_Root(stratum, used, measure_scale(levels, ordered, worth, levels * 0)))
         return roots
 
-    def _flag_untouched(self) -> Dataset:
+    def _flag_clusters_of_equal_rows(self) -> Dataset:
         """The rows that are clusters by themselves, with all that have the same codes."""
         layout, k, population = self.layout, self.layout.k, self.population
         ruled = bool(self.rules)
@@ -289,11 +289,13 @@ class PieceCutter:
         others = self._describe_others(flagged, root)
 
         def measure(batch: pl.DataFrame) -> pl.DataFrame:
-            own = _is_of(batch, layout, root) & (batch[_ALONE].to_numpy() == 1)
+            is_candidate = _is_of(batch, layout, root) & (batch[_ALONE].to_numpy() == 1)
             cost = np.full(batch.height, np.inf)
-            codes = _renumber(batch.filter(pl.Series(own)), layout.codes, root)
-            cost[own] = measure_cost(others, codes, scale) * batch[_SIZE].to_numpy()[own]
-            last = ~(own & (batch[_LEADER].to_numpy() == 1))
+            codes = _renumber(batch.filter(pl.Series(is_candidate)), layout.codes, root)
+            cost[is_candidate] = (
+                measure_cost(others, codes, scale) * batch[_SIZE].to_numpy()[is_candidate]
+            )
+            last = ~(is_candidate & (batch[_LEADER].to_numpy() == 1))
             return pl.DataFrame({_COST: cost, _SIDE: last.astype(np.int64)})
 
         reads = [*layout.by, *layout.codes, _ALONE, _SIZE, _LEADER]
@@ -343,17 +345,17 @@ class PieceCutter:
         """Those of some new pieces that a worker does not take, with what to try on them."""
         if not new:
             return []
-        named = dict(zip(self.layout.codes, self.layout.seen, strict=True))
+        named = dict(zip(self.layout.codes, self.layout.aligned, strict=True))
         ordered = [name for name, variable in named.items() if variable.worth is not None]
         nominal = [name for name, variable in named.items() if variable.worth is None]
         placed = self._map(flagged, self._assign(), self._reads())
         table = self.engine.fetch(
             self.engine.group(placed, [PIECE], weight=ROWS, extremes=ordered, levels=nominal)
         )
-        found = {row[PIECE]: row for row in table.iter_rows(named=True)}
+        summaries = {row[PIECE]: row for row in table.iter_rows(named=True)}
         large = []
         for node in new:
-            row = found.get(node.number)
+            row = summaries.get(node.number)
             if row is None:
                 continue
             node.records, node.rows = int(row[RECORDS]), int(row[ROWS])
@@ -399,8 +401,8 @@ class PieceCutter:
             piece = assign(batch)[PIECE].to_numpy()
             codes = np.zeros(batch.height, np.int64)
             for number, name in chosen.items():
-                own = piece == number
-                codes[own] = batch[name].to_numpy()[own]
+                of_piece = piece == number
+                codes[of_piece] = batch[name].to_numpy()[of_piece]
             known = np.isin(piece, list(chosen))
             return pl.DataFrame({PIECE: np.where(known, piece, -1), _CHOSEN: codes})
 
@@ -408,17 +410,17 @@ class PieceCutter:
         table = self._count([PIECE, _CHOSEN], marked).sort(PIECE, _CHOSEN)
         possible = []
         for node in pieces:
-            own = table.filter(pl.col(PIECE) == node.number)
-            codes, records = own[_CHOSEN].to_numpy(), own[RECORDS].to_numpy()
+            of_piece = table.filter(pl.col(PIECE) == node.number)
+            codes, records = of_piece[_CHOSEN].to_numpy(), of_piece[RECORDS].to_numpy()
             nominal = bool(self.roots[node.root].scale.nominal[node.variable])
             front = _deal_levels(records) if nominal else _cut_at_median(records)
             heavy = int(records[front].sum())
             node.front = codes[front]
             if min(heavy, node.records - heavy) >= self.layout.k:
                 possible.append(node)
-        kept = self._test_halves(marked, possible) if self.rules else possible
+        divided = self._test_halves(marked, possible) if self.rules else possible
         new: list[_Node] = []
-        for node in kept:
+        for node in divided:
             node.halves = (
                 _Node(self.first_piece + self.count, node.root),
                 _Node(self.first_piece + self.count + 1, node.root),
@@ -436,8 +438,8 @@ class PieceCutter:
             piece, codes = batch[PIECE].to_numpy(), batch[_CHOSEN].to_numpy()
             sides = np.zeros(batch.height, np.int64)
             for number, front in fronts.items():
-                own = piece == number
-                sides[own] = ~np.isin(codes[own], front)
+                of_piece = piece == number
+                sides[of_piece] = ~np.isin(codes[of_piece], front)
             return pl.DataFrame({_SIDE: sides})
 
         sided = self._map(marked, side, [PIECE, _CHOSEN])
@@ -445,15 +447,15 @@ class PieceCutter:
             name: self._count([PIECE, _SIDE, self.layout.name_secret(name)], sided)
             for name in self.layout.secrets
         }
-        kept = []
+        divided = []
         for node in pieces:
             population = self.tight if node.tight else self.population
-            own = {
+            of_piece = {
                 name: table.filter(pl.col(PIECE) == node.number) for name, table in tables.items()
             }
-            if all(self._check_halves(own, [0, 1], population)):
-                kept.append(node)
-        return kept
+            if all(self._check_halves(of_piece, [0, 1], population)):
+                divided.append(node)
+        return divided
 
     def _check_halves(
         self, tables: Mapping[str, pl.DataFrame], sides: Sequence[int], population: Population
@@ -464,9 +466,9 @@ class PieceCutter:
         for number, rule in enumerate(self.layout.rules):
             table = tables[rule.name]
             for side in sides:
-                own = table.filter(pl.col(_SIDE) == side)
-                codes = rule.codes[own[self.layout.name_secret(rule.name)].to_numpy()]
-                yield keep_rule(codes, own[RECORDS].to_numpy(), number, population)
+                half = table.filter(pl.col(_SIDE) == side)
+                codes = rule.codes[half[self.layout.name_secret(rule.name)].to_numpy()]
+                yield keep_rule(codes, half[RECORDS].to_numpy(), number, population)
 
     # Verbs ---------------------------------------------------------------------------------------
 
@@ -505,9 +507,9 @@ class PieceCutter:
                 piece[:] = batch[layout.by[0]].to_numpy()
             alone = batch[_ALONE].to_numpy() == 1
             for tree, root in zip(trees, roots, strict=True):
-                own = _is_of(batch, layout, root)
-                _descend(tree, np.flatnonzero(own & ~alone), codes, piece)
-                gone = own & alone
+                of_root = _is_of(batch, layout, root)
+                _descend(tree, np.flatnonzero(of_root & ~alone), codes, piece)
+                gone = of_root & alone
                 piece[gone] = -1 - (_scatter(codes)[gone] if buckets else 0)
             return pl.DataFrame({PIECE: piece})
 

@@ -203,9 +203,9 @@ def _round_elsewhere(
         )
 
     rounded = engine.map_rows(released, round_batch, reads=list(sizes))
-    whole = [name for name in sizes if sizes[name] >= 1 and is_integer(data, name)]
-    largest = engine.aggregate(rounded, {name: [_LARGEST] for name in whole})
-    exact = [name for name in whole if not largest[name][_LARGEST.name] >= _EXACT]
+    integers = [name for name in sizes if sizes[name] >= 1 and is_integer(data, name)]
+    largest = engine.aggregate(rounded, {name: [_LARGEST] for name in integers})
+    exact = [name for name in integers if not largest[name][_LARGEST.name] >= _EXACT]
     if not exact:
         return rounded
 

@@ -23,7 +23,7 @@ _R80 = (
 _STRIDES = ((1000, 1), (320, 2), (160, 4), (80, 8), (0, 16))
 
 
-def round_up_to_preferred(value: float, records: int) -> float:
+def round_up_to_preferred_number(value: float, records: int) -> float:
     """The next number of a series of preferred numbers, never less than the value.
 
     Parameters
@@ -33,9 +33,9 @@ def round_up_to_preferred(value: float, records: int) -> float:
 
     Examples
     --------
-    >>> round_up_to_preferred(15.3987654, 5000), round_up_to_preferred(15.3987654, 50)
+    >>> round_up_to_preferred_number(15.3987654, 5000), round_up_to_preferred_number(15.3987654, 50)
     (15.5, 16.0)
-    >>> round_up_to_preferred(0.000997, 5000)
+    >>> round_up_to_preferred_number(0.000997, 5000)
     0.001
     """
     stride = next(stride for fewest, stride in _STRIDES if records >= fewest)

@@ -226,12 +226,12 @@ def draw_values(
             texts += draw[sort](u[members])
         else:
             fitting = fits[sort]
-            positions = _draw_weighted(counts[fitting], fitting, u[members])
+            positions = _draw_by_weight(counts[fitting], fitting, u[members])
             texts += choice.gather(positions).to_list()
     return values.scatter(order, pl.Series(texts, dtype=values.dtype))
 
 
-def _draw_weighted(weights: Integers, positions: Integers, u: Floats) -> Integers:
+def _draw_by_weight(weights: Integers, positions: Integers, u: Floats) -> Integers:
     # Inverse of the cumulative distribution of the values that fit.
     ends = np.cumsum(weights)
     index = np.searchsorted(ends, u * ends[-1], side="right").clip(0, len(ends) - 1)

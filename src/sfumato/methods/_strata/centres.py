@@ -346,8 +346,8 @@ def _fit_stretch(
         def clip(values: Floats, slope: float = slope, shift: float = shift) -> Floats:
             return np.clip(values * slope + shift, low, high)
 
-        inside = [Transformed(clip, summary, "inside") for summary in (Mean(), Deviation())]
-        moments = engine.aggregate(centre, {name: inside})[name]
+        summaries = [Transformed(clip, summary, "inside") for summary in (Mean(), Deviation())]
+        moments = engine.aggregate(centre, {name: summaries})[name]
         off, ratio = moments["mean inside"] - mean, moments["sd inside"] / sd
         if (abs(off) < _CLOSE * sd and abs(ratio - 1) < _CLOSE) or not ratio > 0:
             break
@@ -512,7 +512,7 @@ def _measure_cost(
     original: Floats, released: Floats, stratum_of: Integers, sds: Floats, names: Sequence[str]
 ) -> RiseCost:
     """The fewest distinct values that are left in a stratum, and the mean that moves farthest."""
-    kept, shifts, too_few = [], [], False
+    distinct_values, shifts, too_few = [], [], False
     for column, name in enumerate(names):
         known = ~np.isnan(original[:, column]) & ~np.isnan(released[:, column])
         stratum = stratum_of[known]
@@ -523,14 +523,14 @@ def _measure_cost(
         )
         present = np.flatnonzero(sizes)
         least = present[np.argmin(after[present])]
-        kept.append((int(after[least]), int(before[least]), name))
+        distinct_values.append((int(after[least]), int(before[least]), name))
         needed = np.minimum(_FEWEST_VALUES, before // 3)
         too_few |= bool((after < needed)[present].any())
         moved = released[known, column] - original[known, column]
         means = np.bincount(stratum, moved)[present] / sizes[present] / sds[column]
         shifts.append((float(np.abs(means).max()), name))
     shift, shifted = max(shifts)
-    return RiseCost(*min(kept), shift, shifted, too_few or shift > _LARGEST_SHIFT)
+    return RiseCost(*min(distinct_values), shift, shifted, too_few or shift > _LARGEST_SHIFT)
 
 
 def find_smallest_k(

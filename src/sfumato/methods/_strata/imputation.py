@@ -287,7 +287,7 @@ def _predict_levels(
     from sklearn.linear_model import LogisticRegression
 
     batch = drop_missing_codes(data.batch(numbers), data.schema)
-    columns = [_standardise_filled(batch[number]) for number in numbers]
+    columns = [_fill_and_standardise(batch[number]) for number in numbers]
     others = [
         _make_dummies_of(known[other].cast(pl.String).fill_null(""))
         for other in known.columns
@@ -305,7 +305,7 @@ def _predict_levels(
     return chances
 
 
-def _standardise_filled(values: pl.Series) -> Floats:
+def _fill_and_standardise(values: pl.Series) -> Floats:
     """A number with mean 0 and deviation 1, and the median in place of what is missing."""
     known = values.cast(pl.Float64)
     filled = known.fill_null(known.median()).fill_null(0.0).to_numpy()

@@ -155,8 +155,8 @@ def _cut_strata(
     numbers = pl.DataFrame({_STRATUM: np.arange(len(large))})
     table = numbers.with_columns(strata[large].get_columns()) if space.by else numbers
     nobody = np.empty((0, len(space.names)))
-    found = Pieces(table, np.empty(0, np.int64), nobody, nobody, np.empty(0))
-    number = found.find_stratum(sample, space.by)
+    uncut = Pieces(table, np.empty(0, np.int64), nobody, nobody, np.empty(0))
+    number = uncut.find_stratum(sample, space.by)
     points = space.to_units(space.read(sample))
     boxes = [
         (index, *box)
@@ -245,8 +245,8 @@ def _deal_out(
         zip(pieces.low, pieces.high, pieces.halo, strict=True)
     ):
         here = np.flatnonzero(stratum == pieces.stratum[piece])
-        near = (points[here] >= low - halo) & (points[here] <= high + halo)
-        here = here[near.all(axis=1)]
+        in_halo = (points[here] >= low - halo) & (points[here] <= high + halo)
+        here = here[in_halo.all(axis=1)]
         rows.append(here)
         numbers.append(np.full(len(here), piece))
         owners.append(((points[here] >= low) & (points[here] < high)).all(axis=1))
@@ -357,15 +357,15 @@ class _Search:
         from scipy.spatial import cKDTree
 
         space, stratum = self.space, self.pieces.find_stratum(batch, self.space.by)
-        asked = self.pieces.find_stratum(self.queries, space.by)
+        stratum_of_query = self.pieces.find_stratum(self.queries, space.by)
         wanted, reach = self._read_queries(), self.queries[_REACH].to_numpy()
-        found = [self._make_table(np.empty(0, np.int64), wanted[:0], np.empty(0, np.int64))]
-        for number in np.unique(asked):
+        tables = [self._make_table(np.empty(0, np.int64), wanted[:0], np.empty(0, np.int64))]
+        for number in np.unique(stratum_of_query):
             here = space.read(batch.filter(pl.Series(stratum == number)))
             if not len(here):
                 continue
             distinct, times = np.unique(here + 0.0, axis=0, return_counts=True)
-            rows = np.flatnonzero(asked == number)
+            rows = np.flatnonzero(stratum_of_query == number)
             centre = space.to_units(wanted[rows])
             tree = cKDTree(space.to_units(distinct))
             most = min(space.k, len(distinct))
@@ -376,8 +376,8 @@ class _Search:
             sizes = np.array([len(some) for some in lists])
             points = np.concatenate([np.empty(0), *lists]).astype(np.int64)
             of = np.repeat(rows, sizes)
-            found.append(self._make_table(of, distinct[points], times[points]))
-        return self._keep_nearest(pl.concat(found))
+            tables.append(self._make_table(of, distinct[points], times[points]))
+        return self._keep_nearest(pl.concat(tables))
 
     def join_candidates(self, first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
         """The candidates of two parts."""
@@ -394,8 +394,8 @@ class _Search:
         of = np.repeat(ordered[_QUERY].to_numpy(), copies)
         starts = np.append(np.flatnonzero(np.diff(of, prepend=-1)), len(of))
         means = centroids(values, self.space.scale, starts, self.space.k)
-        own = (values == self._read_queries()[of]).all(axis=1)
-        first = np.flatnonzero(own)[np.unique(of[own], return_index=True)[1]]
+        is_query = (values == self._read_queries()[of]).all(axis=1)
+        first = np.flatnonzero(is_query)[np.unique(of[is_query], return_index=True)[1]]
         columns = {_name_centre(name): means[first, i] for i, name in enumerate(names)}
         return self.queries.drop(_REACH).with_columns(
             pl.Series(name, values) for name, values in columns.items()

@@ -220,7 +220,7 @@ def _require_few_levels(by: Sequence[str], labels: Labels) -> None:
         )
 
 
-def _count_merged(
+def _count_merged_strata(
     strata: Sequence[Stratum], sizes: Integers, labels: Labels
 ) -> dict[tuple[Label, ...], int]:
     """How many records each stratum, as merged, has."""
@@ -235,7 +235,7 @@ def _find_small(
     strata: Sequence[Stratum], sizes: Integers, labels: Labels, k: int
 ) -> tuple[Label, ...] | None:
     """The smallest stratum, as merged, if it has fewer than k records."""
-    total = _count_merged(strata, sizes, labels)
+    total = _count_merged_strata(strata, sizes, labels)
     by_size = [(size, list(map(_sort_key, key)), key) for key, size in total.items()]
     size, _, key = min(by_size, key=lambda entry: entry[:2])
     return key if size < k else None
@@ -332,7 +332,7 @@ def _merge_cost(
     tried = list(labels)
     tried[column] = _relabel(labels[column], merged)
     after, before = (
-        sum(size for size in _count_merged(strata, sizes, state).values() if size < k)
+        sum(size for size in _count_merged_strata(strata, sizes, state).values() if size < k)
         for state in (tried, labels)
     )
     members = set(merged)

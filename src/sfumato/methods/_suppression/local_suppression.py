@@ -100,7 +100,7 @@ def list_combinations(width: int, size: int) -> list[Subset]:
     return list(combinations(range(width), min(size, width)))
 
 
-def drop_included(wanted: Sequence[Subset]) -> list[Subset]:
+def drop_included_subsets(wanted: Sequence[Subset]) -> list[Subset]:
     """The combinations that no other includes: what holds for those holds for their parts."""
     distinct = {tuple(sorted(subset)) for subset in wanted}
     widest: list[Subset] = []
@@ -273,12 +273,12 @@ class _Search:
         if len(same_cost) == 1:
             self._blank(same_cost[0])
             return
-        gains = {subset: self._count_settled(subset) for subset in same_cost}
+        gains = {subset: self._count_settled_records(subset) for subset in same_cost}
         stale: set[Subset] = set()
         while gains and len(self.open):
             best = max(gains, key=lambda subset: gains[subset])  # the first of several
             if best in stale:
-                gains[best] = self._count_settled(best)
+                gains[best] = self._count_settled_records(best)
                 stale.remove(best)
             elif not gains.pop(best):
                 return
@@ -286,7 +286,7 @@ class _Search:
                 self._blank(best)
                 stale = set(gains)
 
-    def _count_settled(self, subset: Subset) -> int:
+    def _count_settled_records(self, subset: Subset) -> int:
         keys = _keys_without(self.keys, self.parts, subset, self.open)
         return int(self.rows.counts[self.open][self._reach_k(keys)].sum())
 

@@ -25,8 +25,8 @@ from sfumato.tuning.recommendation.generalisations import (
     Generalisation,
     ProtectedCounter,
     Step,
-    drop_variable,
     build_identity,
+    drop_variable,
     list_generalisations,
 )
 
