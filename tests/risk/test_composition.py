@@ -229,7 +229,7 @@ def test_independent_noise_is_weighed_by_its_precision(variances, left):
     versions = [truth + draw.normal(0, math.sqrt(v), len(truth)) for v in variances]
     averaged = average_noise(truth, versions)
     assert averaged is not None
-    assert averaged.share_left == pytest.approx(left, abs=0.02)
+    assert averaged.remaining_share == pytest.approx(left, abs=0.02)
     assert np.var(averaged.values - truth) == pytest.approx(averaged.together, rel=0.02)
 
 
@@ -238,11 +238,11 @@ def test_noise_on_one_path_leaves_the_smallest_and_two_scales_leave_nothing():
     truth, small, more = draw.normal(size=(3, 5000))
     path = average_noise(truth, [truth + small, truth + small + more])
     assert path is not None
-    assert path.share_left == 1
+    assert path.remaining_share == 1
     assert np.array_equal(path.values, truth + small)
     scaled = average_noise(truth, [truth + small, truth + 2 * small])
     assert scaled is not None
-    assert scaled.share_left < 1e-9
+    assert scaled.remaining_share < 1e-9
     assert average_noise(truth[:2], [truth[:2], truth[1:3]]) is None
 
 

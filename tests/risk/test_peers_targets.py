@@ -14,7 +14,7 @@ from tests.cli.command_line import sfumato
 
 import sfumato as sf
 from sfumato.errors import PlanError, TargetError
-from sfumato.risk._peers.domains import count_unseen
+from sfumato.risk._peers.domains import count_unused_values
 from sfumato.schema import Role
 
 KNOWN, SECRETS = ["a", "b", "c"], ["s", "t"]
@@ -115,7 +115,7 @@ def test_a_value_that_nobody_has_is_ruled_out_of_everybody():
     data = sf.Dataset(pl.DataFrame(rows), schema)
     assert sf.risk.Peers().measure(data).details["downward"] == 0
     assert sf.risk.Peers(domains="declared").measure(data).details["downward"] == 1
-    assert count_unseen(data, "s") == 1
+    assert count_unused_values(data, "s") == 1
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_value_that_nobody_has_is_ruled_out_of_everybody():
 )
 def test_unseen_values_of_a_domain_are_counted(column, values, unseen):
     data = sf.Dataset(pl.DataFrame({"x": values}), sf.Schema({"x": column}))
-    assert count_unseen(data, "x") == unseen
+    assert count_unused_values(data, "x") == unseen
 
 
 def test_an_undeclared_domain_is_a_reason_and_no_number():

@@ -83,7 +83,9 @@ def list_combinations(
             yield BETWEEN.join(chosen), tuple(dict.fromkeys(together))
 
 
-def warn_of_unknown(known: Sequence[str], combined: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def warn_of_unknown_variables(
+    known: Sequence[str], combined: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
     """A warning where groups hold variables that the value does not count as known."""
     beyond = dict.fromkeys(
         name for names in combined.values() for name in names if name not in known

@@ -100,12 +100,12 @@ def count_parts(
     >>> count_parts(of, persons, 1, row_counts=False).tolist()
     [1, 2, 3]
     """
-    listed = _list_parts(of, persons, known_rows, row_counts=row_counts)
-    if listed is None:
+    lists = _list_parts(of, persons, known_rows, row_counts=row_counts)
+    if lists is None:
         return None
-    parts, own = listed
+    parts, sought = lists
     having = Counter(part for person in parts for part in person)
-    return np.array([min(having[part] for part in person) for person in own], np.int64)
+    return np.array([min(having[part] for part in person) for person in sought], np.int64)
 
 
 def number_parts(
@@ -122,11 +122,11 @@ def number_parts(
     >>> sorted(zip(part.tolist(), person.tolist()))
     [(0, 0), (0, 1), (1, 0)]
     """
-    listed = _list_parts(of, persons, known_rows, row_counts=row_counts)
-    if listed is None:
+    lists = _list_parts(of, persons, known_rows, row_counts=row_counts)
+    if lists is None:
         return None
-    parts, own = listed
-    number = {part: i for i, part in enumerate(sorted(set().union(*own)))}
+    parts, sought = lists
+    number = {part: i for i, part in enumerate(sorted(set().union(*sought)))}
     pairs = [(number[p], i) for i, having in enumerate(parts) for p in having if p in number]
     part, person = np.array(pairs, np.int64).T
     return part, person
@@ -146,10 +146,10 @@ def _list_parts(
         rows = [np.unique(cells) for cells in rows]
     shorter = not row_counts and any(len(cells) < known_rows for cells in rows)
     sizes = range(1, known_rows + 1) if shorter else [known_rows]
-    listed = sum(math.comb(len(cells), min(size, len(cells))) for cells in rows for size in sizes)
-    if listed > _MOST:
+    count = sum(math.comb(len(cells), min(size, len(cells))) for cells in rows for size in sizes)
+    if count > _MOST:
         return None
-    parts, own = _Parts(), _Parts()
+    parts, sought = _Parts(), _Parts()
     for cells in rows:
         values, length = cells.tolist(), len(cells)
         # Who is told apart by the number of rows is compared with those who have as many.
@@ -158,9 +158,9 @@ def _list_parts(
             size: {(*extra, *part) for part in combinations(values, size)}
             for size in {min(size, length) for size in sizes}
         }
-        own.append(by_size[min(known_rows, length)])
+        sought.append(by_size[min(known_rows, length)])
         parts.append(set().union(*by_size.values()))
-    return parts, own
+    return parts, sought
 
 
 def find_link(data: Dataset, persons: AnyIntegers) -> str | None:

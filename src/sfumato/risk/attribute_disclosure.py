@@ -45,7 +45,7 @@ from sfumato.risk._known import (
     known_variables,
     list_combinations,
     require_records,
-    warn_of_unknown,
+    warn_of_unknown_variables,
 )
 from sfumato.risk._persons import choose_audience, describe_persons
 from sfumato.schema import Schema
@@ -182,7 +182,7 @@ class AttributeDisclosure(Measure):
                 *describe_persons(classes),
                 *disclosure.assumptions,
             ),
-            warnings=(*disclosure.warnings, *warn_of_unknown(known, combined)),
+            warnings=(*disclosure.warnings, *warn_of_unknown_variables(known, combined)),
             audience=choose_audience(data, subject, classes.persons),
         )
 
@@ -357,28 +357,28 @@ def _disclose_values(
         disclosing = _have_one_cell(confidential, classes)
         learned += disclosing
         empty += [] if len(confidential.distinct) else [name]
-        plain = _list_numbers(classes.count_in(disclosing), total)
+        numbers = _list_numbers(classes.count_in(disclosing), total)
         # Who is disclosed in one of the readings is disclosed.
         either = disclosing.copy()
         if confidential.missing:
             either |= _have_one_value(confidential, classes)
             filled = _list_numbers(classes.count_in(either), total)
-            worst.add_filled(plain, filled, confidential)
+            worst.add_reading_without_missing(numbers, filled, confidential)
         meanings = read_meanings(confidential, schema[name], same_within)
         if meanings is not None and meanings.overlapping:
             fewest = count_fewest_values(classes, confidential.codes, meanings)
             either |= (fewest.counts == 1) & ~classes.are_all(confidential.codes < 0)
             warning = describe_overlap(name, len(meanings))
             overlapping = _list_numbers(classes.count_in(either), total)
-            worst.add(plain, overlapping, warning, IN_SPELLING)
+            worst.add(numbers, overlapping, warning, IN_SPELLING)
         else:
             readings = unite_values(confidential, schema[name], same_within)
             for reading in readings:
                 either |= _have_one_value(reading.variable, classes)
             for reading in readings[:1]:
                 united = _list_numbers(classes.count_in(either), total)
-                worst.add_united(plain, united, reading)
-        rows.append({"variable": name, **plain})
+                worst.add_united_reading(numbers, united, reading)
+        rows.append({"variable": name, **numbers})
     if len(empty) == len(names):
         raise MeasureError(
             f"No record has a value that could be learned: {', '.join(empty)}.",

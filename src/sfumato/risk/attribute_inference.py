@@ -29,7 +29,7 @@ from sfumato.risk._attacks.attacker_view import (
 )
 from sfumato.risk._attacks.inference import (
     Persons,
-    find_averaged,
+    find_averaged_classes,
     infer_secrets,
     rate_of_best_guess,
 )
@@ -181,7 +181,7 @@ class AttributeInference(Measure):
     def _guess(self, original: Dataset, released: Dataset) -> Evidence:
         views, secrets, warnings = self._view(original, released)
         members = self._members(views, secrets, find_persons(original))
-        plain, by_noise = (
+        by_distance, by_noise = (
             self._evidence(
                 original,
                 secrets,
@@ -191,8 +191,8 @@ class AttributeInference(Measure):
             )
             for weighs in (False, True)
         )
-        evidence = _hold_against_both(plain, by_noise)
-        averaged = [secrets[which].name for which in find_averaged(views, secrets)]
+        evidence = _hold_against_both(by_distance, by_noise)
+        averaged = [secrets[which].name for which in find_averaged_classes(views, secrets)]
         if not averaged:
             return evidence
         return replace(evidence, details={**evidence.details, "averaged": ", ".join(averaged)})
@@ -205,7 +205,7 @@ class AttributeInference(Measure):
         members = self._members(views, secrets, find_persons(original))
         known, truths = ([view.read(control) for view in group] for group in (views, secrets))
         others = Persons(known, truths, np.arange(len(control)), members=False)
-        plain, by_noise = (
+        by_distance, by_noise = (
             self._evidence(
                 original,
                 secrets,
@@ -216,7 +216,7 @@ class AttributeInference(Measure):
             )
             for weighs in (False, True)
         )
-        return _hold_against_both(plain, by_noise)
+        return _hold_against_both(by_distance, by_noise)
 
     def _view(
         self, original: Dataset, released: Dataset
@@ -231,11 +231,11 @@ class AttributeInference(Measure):
     def _members(
         self, views: list[VariableView], secrets: list[VariableView], owners: Integers | None
     ) -> Persons:
-        seen = [*views, *secrets]
+        all_views = [*views, *secrets]
         rows = (
-            sample_records(seen, self.individuals)
+            sample_records(all_views, self.individuals)
             if owners is None
-            else sample_persons(seen, owners, self.individuals)
+            else sample_persons(all_views, owners, self.individuals)
         )
         known, truths = ([view.persons for view in group] for group in (views, secrets))
         return Persons(known, truths, rows, members=True, owners=owners)
@@ -358,20 +358,20 @@ class AttributeInference(Measure):
         }
 
 
-def _hold_against_both(plain: Evidence, by_noise: Evidence) -> Evidence:
+def _hold_against_both(by_distance: Evidence, by_noise: Evidence) -> Evidence:
     """The evidence of the plain attacker, with what targets see: the better one of both."""
     details = {
         "attribute_inference_by_noise": by_noise.value,
         "inference_gain_by_noise": by_noise.details["inference_gain"],
     }
-    for name in (plain.name, "inference_gain"):
+    for name in (by_distance.name, "inference_gain"):
         numbers = []
-        for evidence in (plain, by_noise):
+        for evidence in (by_distance, by_noise):
             ends = evidence.interval_of(name) or (0.0, 0.0)
             # Of a sample the bad end of the interval counts.
             numbers.append(evidence.number(name) if evidence.sampled is None else ends[1])
         details[f"{name}{AT_WORST}"] = max(numbers)
-    return replace(plain, details={**plain.details, **details})
+    return replace(by_distance, details={**by_distance.details, **details})
 
 
 def _error(rates: Floats, controls: Floats, *, paired: bool) -> float:

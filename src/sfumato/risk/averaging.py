@@ -126,12 +126,12 @@ class Averaging(Measure):
         by_releases: dict[int, Found] = {
             many: {
                 words: (
-                    _drop_unknown(take_best(near, owners)),
-                    _drop_unknown(take_best(zero, owners)),
+                    _drop_missing_shares(take_best(close, owners)),
+                    _drop_missing_shares(take_best(zero, owners)),
                 )
-                for words, (near, zero) in found.items()
+                for words, (close, zero) in by_attacker.items()
             }
-            for many, found in of_rows.items()
+            for many, by_attacker in of_rows.items()
         }
         most, last = self.releases[-1], by_releases[self.releases[-1]]
         value, alone = (mean_of(by_releases[many][_PLAIN][0]) for many in (most, 1))
@@ -176,7 +176,7 @@ class Averaging(Measure):
         averaged = known.original + noise / math.sqrt(releases)
         where = space(known, averaged, standardise=True, distance="euclidean", owner=self.name)
         weighed = weigh_by_noise(where, estimate_noise(known, where, averaged))
-        found: Found = {}
+        by_attacker: Found = {}
         for words, attacker in {_PLAIN: where, **weighed}.items():
             if owners is not None:
                 h = rank_persons(
@@ -187,7 +187,7 @@ class Averaging(Measure):
                     cap=self.p,
                     among=choose_targets(owners),
                 )
-                found[words] = h.share_below(self.p), h.share_below(1)
+                by_attacker[words] = h.share_below(self.p), h.share_below(1)
                 continue
             try:
                 h = ranks(
@@ -202,8 +202,8 @@ class Averaging(Measure):
                     f"'{self.name}' cannot be computed: {error}",
                     hint="give values in another unit.",
                 ) from None
-            found[words] = h.share_below(self.p), h.share_below(1)
-        return found
+            by_attacker[words] = h.share_below(self.p), h.share_below(1)
+        return by_attacker
 
     def _table(
         self, known: Knowledge, noise: Floats, by_releases: dict[int, Found]
@@ -213,8 +213,8 @@ class Averaging(Measure):
             _share(part, truth) for part, truth in zip(noise.T, known.original.T, strict=True)
         )
         rows: list[dict[str, Any]] = []
-        for releases, found in by_releases.items():
-            below, zero = found[_PLAIN]
+        for releases, by_attacker in by_releases.items():
+            below, zero = by_attacker[_PLAIN]
             rate = mean_of(below)
             low, high = wilson(rate, len(below))
             rows.append(
@@ -225,25 +225,25 @@ class Averaging(Measure):
                     "low": low,
                     "high": high,
                     "pr_h_0": mean_of(zero),
-                    "by_noise": mean_of(found[BY_LIKELIHOOD][0]),
+                    "by_noise": mean_of(by_attacker[BY_LIKELIHOOD][0]),
                 }
             )
         return pl.DataFrame(rows)
 
 
-def _drop_unknown(shares: Floats) -> Floats:
+def _drop_missing_shares(shares: Floats) -> Floats:
     """Without the persons who were not looked for."""
     return shares[~np.isnan(shares)]
 
 
-def _choose_worst(found: Found, count: int, unseen: str) -> dict[str, Any]:
+def _choose_worst(by_attacker: Found, count: int, unseen: str) -> dict[str, Any]:
     """What targets are held against: the best attacker, at the upper end of the interval."""
     ends = [
         {
             **dict.fromkeys(("averaging", "averaging_by_noise"), wilson(mean_of(below), count)[1]),
             "averaging_pr_h_0": wilson(mean_of(zero), count)[1],
         }
-        for below, zero in found.values()
+        for below, zero in by_attacker.values()
     ]
     return choose_worst(ends[0], ends[1:], unseen)
 

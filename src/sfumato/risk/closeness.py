@@ -119,7 +119,7 @@ class Closeness(Measure):
             remarks += [by.remarks, *confidential.remarks]
             constant += [name] if len(by.counts) == 1 else []
             column = data.schema[name]
-            plain = _list_numbers(float(far.max()), rows[-1])
+            numbers = _list_numbers(float(far.max()), rows[-1])
             if classes_of.persons is not None:
                 for chosen in choose_readings(classes_of, by.codes):
                     again = replace(
@@ -129,15 +129,19 @@ class Closeness(Measure):
                     )
                     t = float(distances(again, chosen.classes).max())
                     worst_of_person = {"closeness": t, "t": t}
-                    united.add(plain, worst_of_person, describe_choice(name), BY_PERSON)
+                    united.add(numbers, worst_of_person, describe_choice(name), BY_PERSON)
             if by.missing and len(by.counts) > 1:
-                united.add_filled(plain, _measure_present(by, classes_of), confidential)
+                united.add_reading_without_missing(
+                    numbers, _measure_present(by, classes_of), confidential
+                )
             for reading in unite_values(confidential, column, self.same_within, apart=True):
                 again = choose_ground_distance(data, reading.variable, self.distance)
                 t = float(distances(again, classes_of).max())
-                united.add_united(plain, _list_numbers(t, _gains(again, classes_of)), reading)
+                united.add_united_reading(
+                    numbers, _list_numbers(t, _gains(again, classes_of)), reading
+                )
                 if again.missing and len(again.counts) > 1:
-                    united.add_united(plain, _measure_present(again, classes_of), reading)
+                    united.add_united_reading(numbers, _measure_present(again, classes_of), reading)
         table = pl.DataFrame(rows)
         strict = max(table["delta_strict"])
         largest = {number: max(table[number]) for number in ("beta", "delta")}

@@ -24,7 +24,7 @@ from sfumato.risk._composition.best_table import BestTable, merge_releases
 from sfumato.risk._composition.common_values import count_common_values
 from sfumato.risk._composition.joint_table import EarlierRelease, JointTable, join_releases
 from sfumato.risk._composition.matching_rows import MatchedRows, match_rows
-from sfumato.risk._composition.seen_values import RecoverableWithEarlier, mark_seen
+from sfumato.risk._composition.seen_values import RecoverableWithEarlier, mark_shown_before
 from sfumato.risk._known import describe_known
 from sfumato.risk.recoverable import Recoverable
 from sfumato.risk.reidentification import Reidentification
@@ -54,8 +54,8 @@ class ComposedRelease:
     def prepare(self, measure: Measure) -> tuple[Measure, Dataset]:
         """A measure, and the table on which it says what the releases disclose together."""
         if isinstance(measure, Recoverable):
-            seen = mark_seen(self.original, self.joint)
-            return RecoverableWithEarlier(measure, seen), self.joint.releases[0].dataset
+            shown_before = mark_shown_before(self.original, self.joint)
+            return RecoverableWithEarlier(measure, shown_before), self.joint.releases[0].dataset
         if measure.of == "pair" or measure.name in _BY_CELLS:
             return measure, self.best.dataset
         named = {item.name for item in fields(measure)} & {*_LISTS}  # type: ignore[arg-type]
@@ -64,10 +64,10 @@ class ComposedRelease:
             # Who is in which release is known, and is no secret.
             name: [
                 column
-                for column in self.joint.columns_of(given)
+                for column in self.joint.columns_of(variables)
                 if name == "known" or self.joint.bases[column] is not None
             ]
-            for name, given in lists.items()
+            for name, variables in lists.items()
         }
         # They are all dataclasses, which the type of the base class does not say.
         return replace(measure, **columns) if columns else measure, self.joint.dataset  # type: ignore[type-var]
@@ -163,7 +163,7 @@ class Composition(Measure):
         released = _with_identity(original, released)
         joint = join_releases(original, released, measurable, keeps_order=keeps_order)
         best = merge_releases(original, joint)
-        known = _choose_known(joint, self.known)
+        known = _choose_known_variables(joint, self.known)
         persons = _number_persons(original, joint.positions)
         sizes = _count_class_sizes(joint.dataset, joint.columns_of(known), persons)
         rows = [match_rows(joint.releases[0], release) for release in joint.releases[1:]]
@@ -182,7 +182,7 @@ class Composition(Measure):
                     "composed_k": math.nan if unpaired else together,
                     "composed_k_reason": _explain(unpaired),
                     "k_of_what_can_be_paired": together,
-                    "composed_k_of_shared": _count_shared(joint, sizes),
+                    "composed_k_of_shared": _find_smallest_shared_class(joint, sizes),
                     "composed_uniqueness": int((sizes == 1).sum()) / len(sizes),
                     "composed_unique_records": int((sizes == 1).sum()),
                     **self._fit(best, known),
@@ -279,7 +279,7 @@ def _with_identity(original: Dataset, released: Dataset) -> Dataset:
     return replace(released, given_identity=original.identity)
 
 
-def _choose_known(joint: JointTable, named: Sequence[str] | None) -> list[str]:
+def _choose_known_variables(joint: JointTable, named: Sequence[str] | None) -> list[str]:
     """The variables that outsiders know, of those that some release shows."""
     schema = joint.dataset.schema
     if named is None:
@@ -318,7 +318,7 @@ def _tabulate_records(joint: JointTable, sizes: Integers) -> pl.DataFrame:
     return pl.DataFrame({"composed_class_size": of_rows})
 
 
-def _count_shared(joint: JointTable, sizes: Integers) -> int | float:
+def _find_smallest_shared_class(joint: JointTable, sizes: Integers) -> int | float:
     return int(sizes[joint.shared].min()) if joint.shared.any() else math.nan
 
 
@@ -338,7 +338,7 @@ def _count_values(joint: JointTable, known: Sequence[str]) -> dict[str, Any]:
 
 def _list_noise(best: BestTable) -> dict[str, Any]:
     """What is left of the noise in the variable where least is left."""
-    shares = {name: averaged.share_left for name, averaged in best.averaged.items()}
+    shares = {name: averaged.remaining_share for name, averaged in best.averaged.items()}
     if not shares:
         return {"noise_left": 1.0}
     worst = min(shares, key=lambda name: (shares[name], name))
@@ -376,10 +376,10 @@ def _list_warnings(
         if matched.share
     ]
     lines += [
-        f"The releases together leave {averaged.share_left:.1%} of the variance of the noise in "
-        f"'{name}'."
+        f"The releases together leave {averaged.remaining_share:.1%} of the variance of the noise "
+        f"in '{name}'."
         for name, averaged in best.averaged.items()
-        if averaged.share_left < 1
+        if averaged.remaining_share < 1
     ]
     lines += [
         f"In '{name}', {count:,} persons have cells that contradict each other; the newest count."

@@ -149,15 +149,15 @@ class DateShift(Measure):
         possible = list_shifts(self.window, self.unit, self.towards)
         some = min(self.persons, dates.persons)
         truth = dates.shifts[:some]
-        near = np.abs(possible - truth[:, None])
+        gaps = np.abs(possible - truth[:, None])
         outcomes = {
-            clue: _share_found(self._score(dates, some, possible, parts), near)
+            clue: _compute_hit_shares(self._score(dates, some, possible, parts), gaps)
             for clue, parts in _CLUES.items()
         }
         # Who was not shifted need not be shifted back.
         for exact, within in outcomes.values():
             exact[truth == 0] = within[truth == 0] = 1.0
-        guess = 1 / len(possible), mean_of((near <= _WEEK).mean(axis=1))
+        guess = 1 / len(possible), mean_of((gaps <= _WEEK).mean(axis=1))
         table = pl.DataFrame(
             [(clue, mean_of(exact), mean_of(within)) for clue, (exact, within) in outcomes.items()],
             schema=["clue", self.name, "within_week"],
@@ -291,16 +291,16 @@ def _weigh_days(
         )
         expected = possible.astype(np.float64) * (len(known) / len(span))
         weights += _compare_counts(counted, expected)[_find_day_of_year(days)]
-    inside = (days >= ends[0]) & (days <= ends[1])
+    in_range = (days >= ends[0]) & (days <= ends[1])
     if "day" in parts:
         # What is more or less than the other clues let expect.
         others = [part for part in parts if part != "day"]
         base = np.exp(_weigh_days(span, known, ends, others))
         counted = np.bincount(known - ends[0], minlength=len(span))
         more = _compare_counts(counted, base * (len(known) / base.sum()))
-        weights[inside] += more[days[inside] - ends[0]]
+        weights[in_range] += more[days[in_range] - ends[0]]
     if "ends" in parts:
-        weights[~inside] = _IMPOSSIBLE
+        weights[~in_range] = _IMPOSSIBLE
     return weights
 
 
@@ -316,7 +316,7 @@ def _find_day_of_year(days: Integers) -> Integers:
     return ((dates.dt.month().cast(pl.Int64) - 1) * _DAYS_A_MONTH + dates.dt.day() - 1).to_numpy()
 
 
-def _share_found(scores: Floats, distances: Integers) -> tuple[Floats, Floats]:
+def _compute_hit_shares(scores: Floats, distances: Integers) -> tuple[Floats, Floats]:
     """For each person the probability that the best shift is the true one, and within a week."""
     best = scores >= scores.max(axis=1, keepdims=True) - _TIED
     shares = best / best.sum(axis=1, keepdims=True)

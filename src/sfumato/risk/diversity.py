@@ -125,23 +125,23 @@ class Diversity(Measure):
             gaps = self._scores(confidential, classes_of, other) if confidential.missing else scores
             others = np.minimum(others, gaps["distinct"])
             rows.append(_row(name, scores))
-            plain = _list_numbers(scores)
+            numbers = _list_numbers(scores)
             if classes_of.persons is not None:
                 for chosen in choose_readings(classes_of, confidential.codes):
                     guessed = self._score_codes(chosen.codes, chosen.classes, filled=True)
-                    worst.add(plain, _list_numbers(guessed), describe_choice(name), BY_PERSON)
+                    worst.add(numbers, _list_numbers(guessed), describe_choice(name), BY_PERSON)
             if confidential.missing:
                 filled = self._scores(confidential, classes_of, "filled")
-                worst.add_filled(plain, _list_numbers(filled), confidential)
+                worst.add_reading_without_missing(numbers, _list_numbers(filled), confidential)
             meanings = read_meanings(confidential, column, self.same_within)
             if meanings is not None and meanings.overlapping:
                 overlapping = self._score_overlaps(confidential, meanings, classes_of)
                 warning = describe_overlap(name, len(meanings))
-                worst.add(plain, _list_numbers(overlapping), warning, IN_SPELLING)
+                worst.add(numbers, _list_numbers(overlapping), warning, IN_SPELLING)
             else:
                 for reading in unite_values(confidential, column, self.same_within):
                     united = self._scores(reading.variable, classes_of, "filled")
-                    worst.add_united(plain, _list_numbers(united), reading)
+                    worst.add_united_reading(numbers, _list_numbers(united), reading)
             remarks += confidential.remarks
         table = pl.DataFrame(rows)
         l_plain = int(fewest.min())

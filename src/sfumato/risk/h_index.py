@@ -287,8 +287,8 @@ class HIndex(Measure):
         """What targets are held against: on whomever they are set, the best attacker counts."""
         shares = ("h_index_rescaled", "h_index_by_noise")
         attackers = [
-            {**found, **dict.fromkeys(shares, found[self.name])}
-            for found in (numbers, *others.values())
+            {**attacker, **dict.fromkeys(shares, attacker[self.name])}
+            for attacker in (numbers, *others.values())
         ]
         return choose_worst(attackers[0], attackers[1:], unseen)
 
@@ -314,7 +314,7 @@ class HIndex(Measure):
 
         if known.owners is not None:
             looked = self._choose_persons(known, among)
-            found = rank_persons(
+            ranked = rank_persons(
                 where.original,
                 where.released,
                 where.scale,
@@ -322,7 +322,7 @@ class HIndex(Measure):
                 cap=self.cap,
                 among=looked,
             )
-            return keep_best_rows(found, known.owners, self.p, looked)
+            return keep_best_rows(ranked, known.owners, self.p, looked)
         try:
             return ranks(
                 where.original,

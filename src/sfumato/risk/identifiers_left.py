@@ -99,30 +99,30 @@ class IdentifiersLeft(Measure):
         if not len(data):
             raise MeasureError("There is no record to look at.", hint="are the data empty?")
         data.schema.require(self.allow or [])
-        listed = recognise_identifiers(data, self.profile, self.allow or ())
+        identifiers = recognise_identifiers(data, self.profile, self.allow or ())
         owners = find_persons(data)
-        left = {rule: np.zeros(len(data), bool) for rule in _NUMBERS}
+        masks = {rule: np.zeros(len(data), bool) for rule in _NUMBERS}
         rows: list[dict[str, Any]] = []
-        for name, identifier in listed.items():
-            for rule, mask in self._mark(data, name, identifier, listed).items():
-                left[rule] |= mask
+        for name, identifier in identifiers.items():
+            for rule, mask in self._mark(data, name, identifier, identifiers).items():
+                masks[rule] |= mask
                 rows.append(
                     {"variable": name, "identifier": identifier.name, "title": identifier.title,
                      "rule": rule, "share": _share(mask, owners)}
                 )  # fmt: skip
         schema = {"variable": pl.String, "identifier": pl.String, "title": pl.String,
                   "rule": pl.String, "share": pl.Float64}  # fmt: skip
-        kept = sorted({row["variable"] for row in rows if row["share"] > 0})
+        left_in = sorted({row["variable"] for row in rows if row["share"] > 0})
         return Evidence(
             name=self.name,
             subject=subject,
-            value=_share(np.logical_or.reduce(list(left.values())), owners),
+            value=_share(np.logical_or.reduce(list(masks.values())), owners),
             direction=self.direction,
             table=data.like(pl.DataFrame(rows, schema=schema)),
             details={
-                **{f"{rule}_left": _share(mask, owners) for rule, mask in left.items()},
-                "left_in": ", ".join(kept),
-                "recognised": ", ".join(listed),
+                **{f"{rule}_left": _share(mask, owners) for rule, mask in masks.items()},
+                "left_in": ", ".join(left_in),
+                "recognised": ", ".join(identifiers),
                 "records": len(data),
             },
             assumptions=(
@@ -134,7 +134,11 @@ class IdentifiersLeft(Measure):
         )
 
     def _mark(
-        self, data: Dataset, name: str, identifier: Identifier, listed: Mapping[str, Identifier]
+        self,
+        data: Dataset,
+        name: str,
+        identifier: Identifier,
+        identifiers: Mapping[str, Identifier],
     ) -> dict[str, Mask]:
         """By rule, the records of which a variable still tells too much."""
         cells = to_texts(data, name)
@@ -148,7 +152,7 @@ class IdentifiersLeft(Measure):
         if not is_birth(name):
             return too_fine
         years = _read_years(cells, data.column(name))
-        latest = self.year or _find_latest(data, listed)
+        latest = self.year or _find_latest(data, identifiers)
         if latest is None:
             raise MeasureError(
                 f"'{name}' tells ages only together with the year in which they are counted.",
@@ -171,14 +175,14 @@ def recognise_identifiers(
     by_sign = {sign: item for item in known for sign in item.signs}
     by_format = {shown: item for item in known for shown in item.formats}
     patterns = [*dict.fromkeys(known_format.regex for known_format in FORMATS)]
-    found: dict[str, Identifier] = {}
+    identifiers: dict[str, Identifier] = {}
     for name, profile_of_values in read_profiles(frames.wrap(data.frame), patterns):
         if name in allow or profile_of_values is None:
             continue
         identifier = _recognise(name, profile_of_values, by_sign, by_format)
         if identifier is not None:
-            found[name] = identifier
-    return found
+            identifiers[name] = identifier
+    return identifiers
 
 
 def _recognise(
@@ -221,8 +225,8 @@ def to_texts(data: Dataset, name: str) -> pl.Series:
     """The cells as text; codes for missing, and what no record shows, are empty."""
     values = data.column(name)
     if values.dtype.is_float():
-        whole = values.cast(pl.Int64, strict=False)
-        values = whole if bool((whole == values).all()) else values
+        integers = values.cast(pl.Int64, strict=False)
+        values = integers if bool((integers == values).all()) else values
     return values.cast(pl.String)
 
 
@@ -243,10 +247,10 @@ def _read_years(cells: pl.Series, values: pl.Series) -> pl.Series:
     return latest.cast(pl.Int64, strict=False)
 
 
-def _find_latest(data: Dataset, listed: Mapping[str, Identifier]) -> int | None:
+def _find_latest(data: Dataset, identifiers: Mapping[str, Identifier]) -> int | None:
     others = [
         name
-        for name, identifier in listed.items()
+        for name, identifier in identifiers.items()
         if identifier.action == "years" and not is_birth(name)
     ]
     years = [_read_years(to_texts(data, name), data.column(name)).max() for name in others]

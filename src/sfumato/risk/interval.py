@@ -117,13 +117,14 @@ class Interval(Measure):
         )
         owners = find_persons(original)
         worst, worst_on_scale = (
-            find_worst_subset(_join_rows(found, owners)) for found in (closeness, on_scale)
+            find_worst_subset(_join_rows(closeness_on, owners))
+            for closeness_on in (closeness, on_scale)
         )
         within = closeness.mark(worst.columns)
         within_on_scale = on_scale.mark(worst_on_scale.columns)
         count = _count(comparable, owners)
-        inside = [_count(rows, owners) for rows in (within, within_on_scale)]
-        rescaled = _share_rescaled(pair, widths, owners)
+        counts_within = [_count(rows, owners) for rows in (within, within_on_scale)]
+        rescaled = _find_share_after_rescaling(pair, widths, owners)
         return Evidence(
             name=self.name,
             subject="pair",
@@ -133,12 +134,12 @@ class Interval(Measure):
             records=original.like(_records(comparable, within, within_on_scale, in_all, outside)),
             table=original.like(_table(pair, half_widths, widths)),
             details={
-                "interval_records": inside[0],
+                "interval_records": counts_within[0],
                 "interval_on_original_scale": worst_on_scale.share,
-                "interval_records_on_original_scale": inside[1],
+                "interval_records_on_original_scale": counts_within[1],
                 "interval_rescaled": rescaled,
                 f"interval{AT_WORST}": max(worst.share, worst_on_scale.share, rescaled),
-                f"interval_records{AT_WORST}": max(inside),
+                f"interval_records{AT_WORST}": max(counts_within),
                 "worst_variable": pair.names[worst.variable],
                 "worst_subset": ", ".join(pair.names[column] for column in worst.columns),
                 **_describe_pair(worst, pair.names),
@@ -153,7 +154,7 @@ class Interval(Measure):
                 *pair.warnings(),
                 *describe_incomplete(known, len(pair.names)),
                 *_warn_of_constants(pair),
-                *_warn_of_scales(*inside),
+                *_warn_of_scales(*counts_within),
             ),
         )
 
@@ -189,7 +190,7 @@ def _count(rows: Mask, owners: Integers | None) -> int:
     return int(rows.sum()) if owners is None else len(np.unique(owners[rows]))
 
 
-def _share_rescaled(pair: Pair, widths: Floats, owners: Integers | None) -> float:
+def _find_share_after_rescaling(pair: Pair, widths: Floats, owners: Integers | None) -> float:
     """The share inside, in the worst variable, once the release has the original's unit."""
     closeness = _find_close(pair.original, rescale_released(pair.original, pair.released), widths)
     counts = closeness.known.sum(axis=0)
@@ -218,8 +219,8 @@ def _all_but_one(
             "all_but_one": math.nan,
             "all_but_one_reason": "there is one variable only, and it may lie outside.",
         }
-    found = _count(comparable & (outside <= 1), owners)
-    return {"all_but_one": found / _count(comparable, owners)}
+    count = _count(comparable & (outside <= 1), owners)
+    return {"all_but_one": count / _count(comparable, owners)}
 
 
 def _gap(original: Floats, released: Floats) -> Floats:

@@ -94,8 +94,8 @@ class KOfItems(Measure):
             items = split_items(tabulated.data.column(name), self.delimiter)
             lists = read_items(items, tabulated.counts, owners)
             expanded = expand_groups(lists, data.schema[name])
-            found, singled = self._count(expanded, name)
-            rows += found
+            rows_of_variable, singled = self._count(expanded, name)
+            rows += rows_of_variable
             alone.append(singled)
             persons = _count_all(expanded)
         counted = [row["k_of_items"] for row in rows if row["k_of_items"] is not None]
@@ -151,9 +151,9 @@ class KOfItems(Measure):
                 for support, rows in _list_supports(reading, size):
                     least = min(least, int(support.min()))
                     combinations += len(support) if reading is readings[-1] else 0
-                    found = rows[support == 1]
+                    isolated = rows[support == 1]
                     owned = reading.owners if reading is lists else None
-                    alone[found if owned is None else owned[found]] = True
+                    alone[isolated if owned is None else owned[isolated]] = True
             table.append(
                 {
                     "variable": name,

@@ -220,7 +220,7 @@ class Linkage(Measure):
         if width == 1 or len(where.original) > _FEW_ENOUGH:
             return shares
         # As they stand, not on a fitted line: a variable most of whose values did not change.
-        plain = replace(
+        unfitted = replace(
             where,
             original=where.plain,
             released=noise.released,
@@ -228,11 +228,11 @@ class Linkage(Measure):
             sizes=None,
         )
         parts = {
-            f"uses '{name}' alone": select_variables(plain, [column])
+            f"uses '{name}' alone": select_variables(unfitted, [column])
             for column, name in enumerate(where.names)
         }
         if width <= _WIDEST:
-            weighed = replace(plain, original=noise.fitted, scale=1 / noise.deviations)
+            weighed = replace(unfitted, original=noise.fitted, scale=1 / noise.deviations)
             order = sorted(range(width), key=lambda column: (noise.relative[column], column))
             for size in range(2, width):
                 words = f"leaves out the noisiest {width - size}"
@@ -265,8 +265,8 @@ class Linkage(Measure):
             gaps: Floats = ((targets[mine] - points[theirs]) ** 2).sum(axis=1)
             return gaps
 
-        near = count_near(owners, measure, links.squared * _ROUNDING)
-        return share_nearest(np.maximum(near, links.is_pair), links.ties)
+        own_rows = count_near(owners, measure, links.squared * _ROUNDING)
+        return share_nearest(np.maximum(own_rows, links.is_pair), links.ties)
 
     def _assign(self, where: Space, owners: Integers | None) -> dict[str, Any]:
         if owners is not None:
@@ -314,8 +314,8 @@ def _choose_worst(
         words: {**shares, **dict.fromkeys(_SHARES, shares[Linkage.name])}
         for words, shares in others.items()
     }
-    plain = {**numbers, **dict.fromkeys(_SHARES, numbers[Linkage.name])}
-    return choose_worst(plain, linked.values(), unseen)
+    by_distance = {**numbers, **dict.fromkeys(_SHARES, numbers[Linkage.name])}
+    return choose_worst(by_distance, linked.values(), unseen)
 
 
 def _table(forwards: Floats, backwards: Floats, others: dict[str, dict[str, Any]]) -> pl.DataFrame:

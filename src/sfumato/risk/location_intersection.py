@@ -90,19 +90,19 @@ class _Candidates:
         self._tree = cKDTree(homes)
         self._reach = to_chord(np.max(radii, where=np.isfinite(radii), initial=0.0) + _ROUNDED_KM)
 
-    def find_nearest(self, place: Floats) -> Integers:
+    def find_nearest(self, point: Floats) -> Integers:
         """Those who live nearest to a point."""
-        distance = self._tree.query(place)[0]
-        nearest: Integers = self.members[self._tree.query_ball_point(place, distance + _TIED)]
+        distance = self._tree.query(point)[0]
+        nearest: Integers = self.members[self._tree.query_ball_point(point, distance + _TIED)]
         return nearest
 
     def find_fitting(self, shown: Floats, inner: float) -> tuple[Integers, Floats]:
         """Those in whose rings all released places lie, and how likely each of them is."""
-        near = np.array(self._tree.query_ball_point(shown[0], self._reach), np.int64)
-        distances = to_km(np.linalg.norm(self._homes[near][:, None] - shown[None], axis=2))
-        outer = self._radii[near][:, None]
-        inside = (distances <= outer + _ROUNDED_KM) & (distances >= inner * outer - _ROUNDED_KM)
-        fit = near[inside.all(axis=1) & np.isfinite(self._radii[near])]
+        nearby = np.array(self._tree.query_ball_point(shown[0], self._reach), np.int64)
+        distances = to_km(np.linalg.norm(self._homes[nearby][:, None] - shown[None], axis=2))
+        outer = self._radii[nearby][:, None]
+        in_ring = (distances <= outer + _ROUNDED_KM) & (distances >= inner * outer - _ROUNDED_KM)
+        fit = nearby[in_ring.all(axis=1) & np.isfinite(self._radii[nearby])]
         # Uniform in the ring: a home in a small ring is the likelier one.
         return self.members[fit], find_area(self._radii[fit], inner) ** -float(len(shown))
 
@@ -241,12 +241,12 @@ class LocationIntersection(Measure):
                 f"'{self.name}' needs places of at least two persons, before and after.",
                 hint="name variables with fewer missing values.",
             )
-        strata = number_alike(_take_released(pairs, names), names)
-        places = find_vectors(latitude[rows], longitude[rows])
-        first = find_commonest(places, owner, len(persons))
+        strata = number_alike(_take_released_variables(pairs, names), names)
+        vectors = find_vectors(latitude[rows], longitude[rows])
+        first = find_commonest(vectors, owner, len(persons))
         density = None
         if self.persons_per_km2 is None:
-            alike = number_alike(_take_released(pairs, counted), counted)
+            alike = number_alike(_take_released_variables(pairs, counted), counted)
             radii = find_ring_radii(
                 latitude, longitude, known, number_owners(original), alike, k=self.k,
                 inner=self.inner,
@@ -266,16 +266,16 @@ class LocationIntersection(Measure):
         back = np.empty(len(persons), np.int64)
         back[order] = np.arange(len(persons))
         traces = _Traces(
-            homes=places[first][order],
+            homes=vectors[first][order],
             radii=widest[order],
             strata=strata[rows][first][order],
             owner=back[owner[distinct]],
             shown=shown[distinct],
             density=None if density is None else density[order],
         )
-        true = _find_distinct(owner, places)
+        true = _find_distinct(owner, vectors)
         return traces, _Patterns(
-            _measure_patterns(back[owner[true]], places[true], len(persons)),
+            _measure_patterns(back[owner[true]], vectors[true], len(persons)),
             _measure_patterns(traces.owner, traces.shown, len(persons)),
         )
 
@@ -287,11 +287,11 @@ class LocationIntersection(Measure):
         if not len(fit):
             return 0.0, 0.0
         best = fit[weights >= weights.max() * (1 - _TIED)]
-        found = float(person in best) / len(best)
+        probability = float(person in best) / len(best)
         if traces.density is not None and len(shown) == 1:
             # Others of the population who live there are as likely.
-            found *= min(1.0, float(weights.sum() / traces.density[person]))
-        return found, float(len(fit))
+            probability *= min(1.0, float(weights.sum() / traces.density[person]))
+        return probability, float(len(fit))
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +303,7 @@ class _Patterns:
 
     def trace(self, strata: Integers, some: int) -> tuple[Floats, Mask]:
         """Who is found by how their places lie to each other, and who has several."""
-        found, several = np.zeros(some), np.zeros(some, bool)
+        probabilities, several = np.zeros(some), np.zeros(some, bool)
         alike: dict[tuple[int, int], list[int]] = {}
         for person, distances in self.true.items():
             alike.setdefault((int(strata[person]), len(distances)), []).append(person)
@@ -316,19 +316,19 @@ class _Patterns:
                 continue
             others = np.array(alike[int(strata[person]), len(shown)])
             known = np.array([self.true[other] for other in others])
-            near = _ALIKE_KM + _ALIKE_SHARE * np.abs(shown).max()
-            same = np.abs(known - shown) <= near
+            tolerance = _ALIKE_KM + _ALIKE_SHARE * np.abs(shown).max()
+            same = np.abs(known - shown) <= tolerance
             fit = same.all(axis=1)
-            found[person] = fit[others == person].any() / max(1, fit.sum())
-        return found, several
+            probabilities[person] = fit[others == person].any() / max(1, fit.sum())
+        return probabilities, several
 
 
-def _measure_patterns(owner: Integers, places: Floats, persons: int) -> dict[int, Floats]:
+def _measure_patterns(owner: Integers, vectors: Floats, persons: int) -> dict[int, Floats]:
     """By person with several places where these lie from their middle, in km, south to north."""
     patterns = {}
     for person, rows in enumerate(_split(owner, persons)):
         if len(rows) > 1:
-            some = places[rows[:_MOST_PLACES]]
+            some = vectors[rows[:_MOST_PLACES]]
             middle = some.mean(axis=0)
             middle /= np.linalg.norm(middle)
             east = np.array([-middle[1], middle[0], 0.0])
@@ -339,7 +339,7 @@ def _measure_patterns(owner: Integers, places: Floats, persons: int) -> dict[int
     return patterns
 
 
-def _take_released(pairs: Dataset, names: list[str]) -> Dataset:
+def _take_released_variables(pairs: Dataset, names: list[str]) -> Dataset:
     """Some variables as they are released, under their own names; what was dropped as it was."""
     columns = [
         pairs.column(f"{AFTER if f'{AFTER}{name}' in pairs.schema else BEFORE}{name}").alias(name)
@@ -356,9 +356,9 @@ def _order_persons(data: Dataset, rows: Integers) -> Integers:
     return np.lexsort((digests[:, 1], digests[:, 0]))
 
 
-def _find_distinct(owner: Integers, places: Floats) -> Integers:
+def _find_distinct(owner: Integers, vectors: Floats) -> Integers:
     """Rows in which each person's different places stand first."""
-    _, first = np.unique(np.column_stack([owner, places]), axis=0, return_index=True)
+    _, first = np.unique(np.column_stack([owner, vectors]), axis=0, return_index=True)
     return first
 
 

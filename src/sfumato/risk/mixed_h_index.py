@@ -133,12 +133,12 @@ class MixedHIndex(Measure):
             for by_noise in (False, True)
         )
         whose = None if owners is None else owners[rows]
-        plain, weighed = (ranks.take_best(whose) for ranks in (of_rows, of_rows_by_noise))
-        count = len(plain.mean)
+        by_distance, weighed = (ranks.take_best(whose) for ranks in (of_rows, of_rows_by_noise))
+        count = len(by_distance.mean)
         sampled = count < total
-        shares = [mean_of(ranks.below) for ranks in (plain, weighed)]
+        shares = [mean_of(ranks.below) for ranks in (by_distance, weighed)]
         intervals = [
-            bound_share(exact_sum(ranks.below), count, total) for ranks in (plain, weighed)
+            bound_share(exact_sum(ranks.below), count, total) for ranks in (by_distance, weighed)
         ]
         worst = max(ends[1] for ends in intervals) if sampled else max(shares)
         return Evidence(
@@ -150,9 +150,9 @@ class MixedHIndex(Measure):
             baseline=min(self.p / total, 1.0),
             sampled=(count, total) if sampled else None,
             records=original.like(_records(len(original), rows, of_rows)),
-            table=original.like(_tabulate(plain, weighed)),
+            table=original.like(_tabulate(by_distance, weighed)),
             details={
-                **self._list_numbers(plain, weighed, shares, worst, sampled=sampled),
+                **self._list_numbers(by_distance, weighed, shares, worst, sampled=sampled),
                 "targets": count,
                 "records": len(original),
                 **({} if owners is None else {"persons": total}),
@@ -168,11 +168,17 @@ class MixedHIndex(Measure):
         )
 
     def _list_numbers(
-        self, plain: _Ranks, weighed: _Ranks, shares: list[float], worst: float, *, sampled: bool
+        self,
+        by_distance: _Ranks,
+        weighed: _Ranks,
+        shares: list[float],
+        worst: float,
+        *,
+        sampled: bool,
     ) -> dict[str, Any]:
         """What a target may be set on, and what it is held against."""
-        means = [mean_of(ranks.mean) for ranks in (plain, weighed)]
-        zero = [mean_of(ranks.zero) for ranks in (plain, weighed)]
+        means = [mean_of(ranks.mean) for ranks in (by_distance, weighed)]
+        zero = [mean_of(ranks.zero) for ranks in (by_distance, weighed)]
         details: dict[str, Any] = {
             "mixed_mean_h": means[0],
             "mixed_h_0": zero[0],
@@ -224,31 +230,31 @@ class MixedHIndex(Measure):
         for (batch, cost), (_, distance) in zip(attack, truth, strict=True):
             shown = cost if present is None else np.where(present, cost, np.inf)
             nearest = is_within(shown, shown.min(axis=1, keepdims=True))
-            for row, found, apart in zip(batch, nearest, distance, strict=True):
-                h = _count_nearer(apart, found, row, owners)
+            for row, is_nearest, apart in zip(batch, nearest, distance, strict=True):
+                h = _count_nearer(apart, is_nearest, row, owners)
                 mean.append(h.mean())
                 zero.append((h == 0).mean())
                 below.append((h < self.p).mean())
         return _Ranks(np.array(mean), np.array(zero), np.array(below))
 
 
-def _count_nearer(apart: Floats, found: Mask, row: int, owners: Integers | None) -> Integers:
+def _count_nearer(apart: Floats, is_nearest: Mask, row: int, owners: Integers | None) -> Integers:
     """The h of each record that was found: who is strictly nearer to a target, but for rounding.
 
     Parameters
     ----------
     apart : how far each record truly is from the target.
-    found : which of them an attacker takes for the target.
+    is_nearest : which of them an attacker takes for the target.
     row : the target.
     owners : whose each record is; None: each is a person.
     """
-    limits = apart[found] / ROUNDING
+    limits = apart[is_nearest] / ROUNDING
     if owners is None:
         return np.searchsorted(np.sort(apart), limits, side="left")
     # Of each person the nearest row.
     h = np.searchsorted(np.sort(-take_best(-apart, owners)), limits, side="left")
     # Whoever finds any row of the person has found the person.
-    return np.where(owners[found] == owners[row], 0, h)
+    return np.where(owners[is_nearest] == owners[row], 0, h)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,12 +280,12 @@ def _view_persons(original: Dataset, names: Sequence[str]) -> list[VariableView]
     return [replace(view, truthful=False) for view in views]
 
 
-def _tabulate(plain: _Ranks, weighed: _Ranks) -> pl.DataFrame:
+def _tabulate(by_distance: _Ranks, weighed: _Ranks) -> pl.DataFrame:
     """The share of persons with a mean h up to some numbers, for either attacker."""
     return pl.DataFrame(
         {
             "up_to": list(_UP_TO),
-            "plain_distance": [float((plain.mean <= most).mean()) for most in _UP_TO],
+            "plain_distance": [float((by_distance.mean <= most).mean()) for most in _UP_TO],
             "by_noise": [float((weighed.mean <= most).mean()) for most in _UP_TO],
         }
     )

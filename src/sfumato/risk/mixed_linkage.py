@@ -171,7 +171,9 @@ class MixedLinkage(Measure):
         by_noise = take_best(weighed.chances, whose)
         value, count = mean_of(chance), len(chance)
         share_by_noise = mean_of(by_noise)
-        intervals = [bound_share(exact_sum(found), count, total) for found in (chance, by_noise)]
+        intervals = [
+            bound_share(exact_sum(chances), count, total) for chances in (chance, by_noise)
+        ]
         sampled = count < total
         worst = max(ends[1] for ends in intervals) if sampled else max(value, share_by_noise)
         names = ", ".join(view.name for view in views)
@@ -271,8 +273,8 @@ def _link_persons(
     for batch, cost in compute_costs(
         views, [view.persons for view in views], rows, what="measuring links", by_noise=by_noise
     ):
-        found, nearest = _link_batch(cost, batch, owners, present)
-        chances.append(found)
+        batch_chances, nearest = _link_batch(cost, batch, owners, present)
+        chances.append(batch_chances)
         distances.append(nearest)
     return _Links(np.concatenate(chances), np.concatenate(distances))
 
@@ -310,13 +312,13 @@ def _tabulate_subsets(
     return pl.DataFrame(
         {
             "known_variables": size,
-            "subsets": len(found),
-            "mean": float(np.mean([share for share, _ in found])),
-            "highest": max(share for share, _ in found),
+            "subsets": len(outcomes),
+            "mean": float(np.mean([share for share, _ in outcomes])),
+            "highest": max(share for share, _ in outcomes),
             # The first of equals, in the order of the variables.
-            "worst": max(found, key=lambda pair: pair[0])[1],
+            "worst": max(outcomes, key=lambda pair: pair[0])[1],
         }
-        for size, found in shares.items()
+        for size, outcomes in shares.items()
     )
 
 
@@ -329,8 +331,10 @@ def _describe_presence(
     there = present[rows]
     shares, trusted = [], []
     for links in attackers:
-        own = None if whose is None else whose[there]
-        shares.append(mean_of(take_best(links.chances[there], own)) if there.any() else math.nan)
+        persons = None if whose is None else whose[there]
+        shares.append(
+            mean_of(take_best(links.chances[there], persons)) if there.any() else math.nan
+        )
         limit = np.quantile(links.distances, _TRUSTED, method="inverted_cdf")
         trusted.append(mean_of(links.chances[links.distances <= limit]))
     return {"linked_if_in_file": max(shares), "confident_links_right": max(trusted)}

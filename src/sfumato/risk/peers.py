@@ -22,7 +22,7 @@ from sfumato.parameters import parameters
 from sfumato.risk._disclosure.united import WorstReading
 from sfumato.risk._known import require_records
 from sfumato.risk._peers.distinct_records import read_threshold
-from sfumato.risk._peers.domains import count_unseen
+from sfumato.risk._peers.domains import count_unused_values
 from sfumato.risk._peers.gains import rank_gains
 from sfumato.risk._peers.groups import group_by_protection
 from sfumato.risk._peers.matching import (
@@ -173,7 +173,7 @@ class Peers(Measure):
         rows = engine.tabulate(data, question.names)
         require_records(rows.total)
         if self.domains == "declared":
-            unseen = {name: count_unseen(rows.data, name) for name in question.sensitive}
+            unseen = {name: count_unused_values(rows.data, name) for name in question.sensitive}
             question = replace(question, unseen=unseen)
         search = find_peers(rows.data, question, rows.counts)
         table = _tabulate(search)
@@ -181,9 +181,9 @@ class Peers(Measure):
         for reading in search_readings(rows, question, self.same_within):
             risks = _list_risks_of_reading(search, reading, rows.counts)
             if reading.united is None:
-                united.add_filled(_list_risks(search), risks, reading.secret)
+                united.add_reading_without_missing(_list_risks(search), risks, reading.secret)
             else:
-                united.add_united(_list_risks(search), risks, reading.united)
+                united.add_united_reading(_list_risks(search), risks, reading.united)
         omitted = _list_omissions(search, data)
         details = self._collect_details(search, table, omitted, subject)
         in_turn = self.sensitive is None and not data.schema.having("sensitive")
@@ -284,7 +284,7 @@ class Peers(Measure):
 
 def _list_risks(search: PeerSearch) -> dict[str, float]:
     """The numbers on which a target may be set, at their bad end; each is worse if it is larger."""
-    breached = _count_most(search, PeerSearch.is_breached)
+    breached = _count_most(search, PeerSearch.mark_breaches)
     ruled_out = _count_most(search, is_ruled_out) if _knows_values(search) else None
     return {
         "peers": breached / search.records,
@@ -315,7 +315,7 @@ def _knows_values(search: PeerSearch) -> bool:
 
 def _count_most(search: PeerSearch, flag: Flag) -> int:
     """Records that are flagged in the worst variable; of a sample, the upper end for all."""
-    ends = _bound_flagged(search, flag)
+    ends = _bound_flagged_records(search, flag)
     if ends is not None:
         return ends[1]
     most = max(
@@ -330,7 +330,7 @@ def _list_risks_of_reading(
 ) -> dict[str, float]:
     """The same where a secret is read otherwise; who is breached in one search is breached."""
     records, again = search.records, [_list_risks(part) for _, part in reading.searches]
-    flags: dict[str, Flag] = {"peers": PeerSearch.is_breached, "npp_below": has_few_peers}
+    flags: dict[str, Flag] = {"peers": PeerSearch.mark_breaches, "npp_below": has_few_peers}
     if _knows_values(search) and all(_knows_values(part) for _, part in reading.searches):
         flags["downward"] = is_ruled_out
     fewest = max(
@@ -403,7 +403,7 @@ def _tabulate(search: PeerSearch) -> pl.DataFrame:
     records, looked = search.records, int(search.counts.sum())
     least_ppp = search.peers.least_ppp
     for index, name in enumerate(search.question.sensitive):
-        breached = int(search.counts[search.is_breached(index)].sum())
+        breached = int(search.counts[search.mark_breaches(index)].sum())
         sizes = search.peers.breach_size[index]
         row = {
             "variable": name,
@@ -476,10 +476,10 @@ def _list_breaching(search: PeerSearch) -> list[dict[str, Any]]:
 
 def _bound_breaches(search: PeerSearch) -> tuple[int, int] | None:
     """The least and the most records that may be breached in the worst variable."""
-    return _bound_flagged(search, PeerSearch.is_breached)
+    return _bound_flagged_records(search, PeerSearch.mark_breaches)
 
 
-def _bound_flagged(search: PeerSearch, flag: Flag) -> tuple[int, int] | None:
+def _bound_flagged_records(search: PeerSearch, flag: Flag) -> tuple[int, int] | None:
     """The least and the most records that may be flagged in the worst variable; None: all known.
 
     All variables are taken together: each interval is as wide as it must be for all to hold

@@ -114,7 +114,7 @@ class Recoverable(Measure):
             self.choose_protected(original),
             within=self.within,
             pairs=self.pairs,
-            seen=seen,
+            shown_before=seen,
         )
         worst = max(findings, key=lambda finding: finding.gain, default=None)
         flags = np.zeros(len(original), bool)

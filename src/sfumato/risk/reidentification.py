@@ -28,7 +28,7 @@ from sfumato.risk._known import (
     known_variables,
     list_combinations,
     require_records,
-    warn_of_unknown,
+    warn_of_unknown_variables,
 )
 from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
 
@@ -177,8 +177,8 @@ class Reidentification(Measure):
                 _MISSING[self.missing],
             ),
             warnings=(
-                *_warn_of_undecided(fitting),
-                *warn_of_unknown(known, combined),
+                *_warn_of_undecided_records(fitting),
+                *warn_of_unknown_variables(known, combined),
                 *_describe_lone_records(fitting),
                 *_describe_literals(read.value),
             ),
@@ -245,7 +245,7 @@ def _describe_sizes(fitting: Fitting) -> str:
     return "exact" if fitting.exact else "lower bounds"
 
 
-def _warn_of_undecided(fitting: Fitting) -> Iterator[str]:
+def _warn_of_undecided_records(fitting: Fitting) -> Iterator[str]:
     if fitting.undecided:
         yield (
             f"{fitting.undecided} records could not be decided within the budget and count as "

@@ -168,8 +168,8 @@ class SinglingOut(Measure):
         highest = max([best.interval[1], *(way.interval[1] for way in serious if way.sampled)])
         interval = min(best.interval[0], value), highest
         sampled = next((way.sampled for way in (best, *serious) if way.sampled), None)
-        furthest = max(serious, key=lambda way: _exceed(way.surely, way.baseline))
-        flags = _flag_isolated(len(original), [*(way.tried for way in ways), outer])
+        furthest = max(serious, key=lambda way: _compute_excess(way.surely, way.baseline))
+        flags = _flag_isolated_persons(len(original), [*(way.tried for way in ways), outer])
         isolated = int(flags.sum()) if owners is None else len(np.unique(owners[flags]))
         persons = len(original) if owners is None else len(np.unique(owners))
         rows = [self._row(way) for way in ways if way.listed]
@@ -185,7 +185,7 @@ class SinglingOut(Measure):
             table=original.like(pl.DataFrame([*rows, *self._extremes_row(outer)])),
             details={
                 **{
-                    f"singling_out_excess{end}": _exceed(share, furthest.baseline)
+                    f"singling_out_excess{end}": _compute_excess(share, furthest.baseline)
                     for end, share in (
                         ("", furthest.surely),
                         ("_low", furthest.interval[0]),
@@ -338,7 +338,7 @@ def _join_ways(ways: list[_Way], words: str) -> _Way:
     return _Way(words, "", together, expected / len(together.isolates), possible, listed=False)
 
 
-def _exceed(share: float, baseline: float) -> float:
+def _compute_excess(share: float, baseline: float) -> float:
     """How much of what the control leaves open the attack achieves."""
     return max(0.0, (share - baseline) / (1 - baseline)) if baseline < 1 else 0.0
 
@@ -347,7 +347,7 @@ def _describe_variables(views: list[VariableView]) -> str:
     return f"Statements are made of: {', '.join(view.name for view in views)}."
 
 
-def _flag_isolated(count: int, tried: list[StatementOutcomes]) -> Any:
+def _flag_isolated_persons(count: int, tried: list[StatementOutcomes]) -> Any:
     """Which original persons some statement isolated."""
     flags = np.zeros(count, bool)
     for outcomes in tried:

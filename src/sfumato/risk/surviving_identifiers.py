@@ -126,11 +126,11 @@ class SurvivingIdentifiers(Measure):
         original.schema.require(self.variables)
         released.schema.require(self.variables)
         planted = self._plant(original, engine)
-        own, persons = self._find_own(original, released, engine)
+        found_persons, persons = self._find_own(original, released, engine)
         table = pl.DataFrame(
             [
-                *((kind, len(left), int(left.sum())) for kind, left in planted.items()),
-                (_OWN, persons, own),
+                *((kind, len(survived), int(survived.sum())) for kind, survived in planted.items()),
+                (_OWN, persons, found_persons),
             ],
             schema={"identifier": pl.String, "looked_for": pl.Int64, "survived": pl.Int64},
             orient="row",
@@ -174,8 +174,8 @@ class SurvivingIdentifiers(Measure):
             canaries = {kind: some[index % len(some)] for kind, some in _CANARIES.items()}
             words = text.split()
             half = (0, len(words) // 2, len(words))[index % 3]
-            whole = " ".join([*words[:half], sentence.format_map(canaries), *words[half:]])
-            result = _Searched(deidentify(whole, function, self.deidentifier))
+            planted_text = " ".join([*words[:half], sentence.format_map(canaries), *words[half:]])
+            result = _Searched(deidentify(planted_text, function, self.deidentifier))
             for kind, canary in canaries.items():
                 survived[kind][index] = result.holds(canary, by_word=kind == "name")
         return survived
@@ -189,26 +189,28 @@ class SurvivingIdentifiers(Measure):
         texts = [pairs.column(f"{AFTER}{name}").cast(pl.String) for name in self.variables]
         known = [to_canonical_text(original.column(name)) for name in identifiers]
         has_text = np.zeros(len(original), bool)
-        left = np.zeros(len(original), bool)
-        own = pl.DataFrame(known).rows() if known else [()] * len(original)
+        survives = np.zeros(len(original), bool)
+        identifiers_of_row = pl.DataFrame(known).rows() if known else [()] * len(original)
         for series in texts:
             has_text |= series.is_not_null().to_numpy()
-            for row, (text, values) in enumerate(zip(series.to_list(), own, strict=True)):
-                if text is not None and not left[row]:
+            for row, (text, values) in enumerate(
+                zip(series.to_list(), identifiers_of_row, strict=True)
+            ):
+                if text is not None and not survives[row]:
                     searched = _Searched(text)
-                    left[row] = any(value and searched.holds(value) for value in values)
+                    survives[row] = any(value and searched.holds(value) for value in values)
         owners = original.persons
         number = np.arange(len(original)) if owners is None else owners.to_numpy()
-        return len(np.unique(number[left])), len(np.unique(number[has_text]))
+        return len(np.unique(number[survives])), len(np.unique(number[has_text]))
 
 
 class _Searched:
     """A text, normalised once, in which identifiers are looked for."""
 
     def __init__(self, text: str) -> None:
-        plain = _normalise(_PLACEHOLDER.sub(_APART, text))
-        self._words = set(re.findall(r"[^\W_]+", plain))
-        self._signs = re.sub(rf"[^\w{_APART}]|_", "", plain)
+        normalised = _normalise(_PLACEHOLDER.sub(_APART, text))
+        self._words = set(re.findall(r"[^\W_]+", normalised))
+        self._signs = re.sub(rf"[^\w{_APART}]|_", "", normalised)
 
     def holds(self, identifier: str, *, by_word: bool = True) -> bool:
         """Whether the identifier, or a word of it, is in the text."""

@@ -52,7 +52,7 @@ def hold_tiers(release: Release, others: Sequence[EarlierRelease]) -> dict[str, 
     )
     allowed = ROUNDING + _CHANCE * len(measurable) / len(release.dataset)
     left = {
-        name: item.share_left if item.share_left < 1 - allowed else 1.0
+        name: item.remaining_share if item.remaining_share < 1 - allowed else 1.0
         for name, item in composed.best.averaged.items()
     }
     for name, share in left.items():

@@ -175,7 +175,7 @@ def _draw_releases(
         report("drawing releases", draw + 1, count)
 
 
-def averaged_over(releases: Sequence[Dataset]) -> Dataset:
+def averaged_over(made: Sequence[Dataset]) -> Dataset:
     """One data set of several releases whose rows correspond: means, or most frequent values.
 
     Examples
@@ -184,10 +184,10 @@ def averaged_over(releases: Sequence[Dataset]) -> Dataset:
     >>> averaged_over([one, other]).frame["age"].to_list()
     [32.5, 40.0]
     """
-    first = releases[0]
+    first = made[0]
     averages = []
     for name in first.columns:
-        columns = [release.column(name) for release in releases]
+        columns = [release.column(name) for release in made]
         if not all(column.equals(columns[0], null_equal=True) for column in columns):
             averages.append(_average_column(name, columns))
     if not averages:

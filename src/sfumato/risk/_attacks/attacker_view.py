@@ -174,9 +174,9 @@ class OrderedView:
         """
         weight = 1.0
         if not self.truthful:
-            own = self._own_costs()
-            typical = float(np.median(own)) / _MEDIAN_OF_SQUARE
-            mean = _mean_of_costs(own)
+            costs = self._own_costs()
+            typical = float(np.median(costs)) / _MEDIAN_OF_SQUARE
+            mean = _mean_of_costs(costs)
             # Where most values stayed and few moved far, the median tells what the mean hides.
             size = typical if typical < mean / _FEW_MOVED else mean
             weight = 1 / max(size, _EXACT)
@@ -188,13 +188,13 @@ class OrderedView:
         known = ~np.isnan(self.persons) & self.shows_value()
         middle, width = _middle_and_width(low[known], high[known])
         persons = self.persons[known]
-        own = self._square(persons, middle) + self._square(width) / 12
+        costs = self._square(persons, middle) + self._square(width) / 12
         cell_of = np.arange(len(low)) if self.cells.of is None else self.cells.of
         cells = np.asarray(cell_of)[known]
         for cell, members in self.cells.sets.items():
             rows = cells == cell
-            own[rows] = self._mean_square(persons[rows], members)
-        return own if len(own) else np.ones(1)
+            costs[rows] = self._mean_square(persons[rows], members)
+        return costs if len(costs) else np.ones(1)
 
     def _mean_square(self, persons: Floats, members: Floats) -> Floats:
         squares: Floats = np.zeros(len(persons))

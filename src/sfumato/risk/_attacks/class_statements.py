@@ -91,7 +91,7 @@ def try_classes(
     report = current_progress()
     for done, (position, size) in enumerate(zip(positions.tolist(), sizes.tolist(), strict=True)):
         records = sources[:, position]
-        said = np.array(
+        is_known = np.array(
             [maker.known[record] for maker, record in zip(makers, records, strict=True)]
         )
         fits = np.stack(
@@ -99,30 +99,30 @@ def try_classes(
         )
         weight = size / len(order)
         fitting = fits.sum(axis=0, dtype=np.int16)
-        inside = np.flatnonzero(fitting == len(views))
+        members = np.flatnonzero(fitting == len(views))
         nearly = np.flatnonzero(fitting == len(views) - 1)
-        if said.any():
-            tried.add(("all variables", ""), inside, weight)
-        for index in np.flatnonzero(said).tolist():
+        if is_known.any():
+            tried.add(("all variables", ""), members, weight)
+        for index in np.flatnonzero(is_known).tolist():
             maker = makers[index]
             outside = nearly[~fits[index, nearly] & maker.has_value[nearly]]
             if shuffled:
                 continue
             tried.add(("outside", maker.view.name), outside, weight)
-            around = np.union1d(inside, outside)
+            around = np.union1d(members, outside)
             elsewhere = maker.find_fitting(int(mixed[index, position]))[around]
             control.add(("outside", maker.view.name), around[~elsewhere], weight)
             family, values = maker.list_named_values(int(records[index]))
             persons = maker.view.persons
             ends = values if family == "ends" else None
             # Of a set every value is a member: any value of the file takes its place.
-            others = around if family == "members" else inside
+            others = around if family == "members" else members
             for number, value in enumerate(values.tolist()):
                 key: Key = (family, maker.view.name)
-                tried.add(key, inside[persons[inside] == value], weight)
+                tried.add(key, members[persons[members] == value], weight)
                 drawn = maker.draw_value(position, number, within=ends)
                 control.add(key, others[persons[others] == drawn], weight)
-        _add_pairs(tried, makers, fits, said, pairs, largest)
+        _add_pairs(tried, makers, fits, is_known, pairs, largest)
         if done % _EACH == 0:
             report("measuring classes", done, len(positions))
     return tried, control
@@ -203,7 +203,7 @@ def _add_pairs(
     tried: Tally,
     makers: Sequence[_Maker],
     fits: npt.NDArray[np.bool_],
-    said: Mask,
+    is_known: Mask,
     pairs: Sequence[tuple[int, int]],
     largest: int,
 ) -> None:
@@ -213,7 +213,7 @@ def _add_pairs(
     """
     packed = np.packbits(fits, axis=1)
     for first, second in pairs:
-        if not (said[first] and said[second]):
+        if not (is_known[first] and is_known[second]):
             continue
         both = packed[first] & packed[second]
         rows: Positions = np.empty(0, np.intp)

@@ -70,15 +70,19 @@ def space(
             hint="name variables that vary.",
         )
     warnings = (f"Not compared, since the original has one value only: {same}.",) if same else ()
-    plain, released, deviations = known.original[:, varies], released[:, varies], deviations[varies]
-    means = np.array([exact_mean(column) for column in plain.T])
+    true_values, released, deviations = (
+        known.original[:, varies],
+        released[:, varies],
+        deviations[varies],
+    )
+    means = np.array([exact_mean(column) for column in true_values.T])
     # Without Mahalanobis the coordinates are the values themselves, scaled.
-    original, centre, sizes = plain, means, None
+    original, centre, sizes = true_values, means, None
     if distance == "mahalanobis":
-        matrix = _whitening_matrix(plain, means, deviations, names, owner)
-        sizes = bound_sizes((plain, released), 1 / deviations, matrix)
+        matrix = _whitening_matrix(true_values, means, deviations, names, owner)
+        sizes = bound_sizes((true_values, released), 1 / deviations, matrix)
         original, released = (
-            _whiten(values, means, deviations, matrix) for values in (plain, released)
+            _whiten(values, means, deviations, matrix) for values in (true_values, released)
         )
         scale, centre = np.ones(len(names)), np.zeros(len(names))
     elif standardise:
@@ -89,7 +93,7 @@ def space(
         power = math.frexp(float(deviations.max()))[1]
         scale = np.full(len(names), math.ldexp(1.0, min(max(-power, -1000), 1000)))
     return Space(
-        names, plain, means, deviations, original, released, scale, centre, warnings, sizes
+        names, true_values, means, deviations, original, released, scale, centre, warnings, sizes
     )
 
 

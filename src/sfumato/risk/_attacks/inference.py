@@ -60,7 +60,7 @@ def infer_secrets(
     """
     rows, truths = persons.rows, persons.truths
     guesses = [secret.guess() for secret in secrets]
-    classes = find_averaged(views, secrets) if persons.members else {}
+    classes = find_averaged_classes(views, secrets) if persons.members else {}
     tables = np.full((2, len(secrets), len(rows)), np.nan)
     alone = set(classes)
     done = 0
@@ -69,15 +69,17 @@ def infer_secrets(
     ):
         for position, row in enumerate(batch.tolist()):
             everybody = _pool(cost[position], nearest)
-            own = persons.find_own(row) if persons.members else []
-            others = _pool_without(cost[position], own, nearest) if persons.members else None
+            own_records = persons.find_own(row) if persons.members else []
+            others = (
+                _pool_without(cost[position], own_records, nearest) if persons.members else None
+            )
             for which, (secret, guess) in enumerate(zip(secrets, guesses, strict=True)):
                 truth = truths[which][row]
                 if np.isnan(truth):
                     continue
                 pools = [everybody, others]
                 if which in classes:
-                    left_out = np.concatenate([classes[which].find_others(row), own])
+                    left_out = np.concatenate([classes[which].find_others(row), own_records])
                     # The control: the same guess, with the own class out of reach.
                     without = _pool_without(cost[position], left_out, nearest)
                     if without is not None:
@@ -114,7 +116,7 @@ class AveragedClasses:
         return np.concatenate(parts)
 
 
-def find_averaged(
+def find_averaged_classes(
     views: Sequence[VariableView], secrets: Sequence[VariableView]
 ) -> dict[int, AveragedClasses]:
     """By secret, the classes over which it was averaged; nothing for secrets that were not.

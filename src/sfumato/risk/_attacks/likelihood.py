@@ -142,7 +142,7 @@ def link_by_absolute_distance(noise: NoiseModel, owners: Integers | None = None)
         return np.zeros(len(persons))
     tree = cKDTree(records)
     least = np.asarray(tree.query(persons, k=1, p=1)[0])
-    own = np.abs(persons - records).sum(axis=1)
+    distances = np.abs(persons - records).sum(axis=1)
     limit = least * (1 + 1e-12)
     if owners is not None:
         ties = np.asarray(tree.query_ball_point(persons, limit, p=1, return_length=True))
@@ -152,7 +152,7 @@ def link_by_absolute_distance(noise: NoiseModel, owners: Integers | None = None)
             return gaps
 
         return share_nearest(count_near(owners, measure, limit), ties)
-    nearest = own <= limit
+    nearest = distances <= limit
     chance = np.zeros(len(persons))
     ties = tree.query_ball_point(persons[nearest], limit[nearest], p=1, return_length=True)
     chance[nearest] = 1 / np.maximum(ties, 1)
@@ -173,8 +173,8 @@ def _fit_line(truth: Floats, shown: Floats) -> Floats:
     moved = (shown - exact_mean(shown)) / spread
     squares = exact_sum(unit * unit)
     factor = exact_sum(unit * moved) / squares
-    rest = moved - factor * unit
-    size = float(np.sqrt(exact_mean(rest * rest)))
+    residuals = moved - factor * unit
+    size = float(np.sqrt(exact_mean(residuals * residuals)))
     shift = (exact_mean(shown) - exact_mean(truth)) / spread
     limit = _BEYOND_CHANCE * size / np.sqrt(squares)
     if abs(factor - 1) <= limit and abs(shift) <= limit:

@@ -67,21 +67,21 @@ def _sort(values: Floats, owners: Integers) -> tuple[Positions, Positions]:
     return order, np.flatnonzero(np.diff(owners[order], prepend=-1))
 
 
-def share_own(nearest: Mask, own: Integers, owners: Integers) -> Floats:
+def share_own(nearest: Mask, targets: Integers, owners: Integers) -> Floats:
     """How likely each person is picked among the nearest rows: by rows, or by persons if likelier.
 
     Parameters
     ----------
     nearest : which released rows are nearest, a row per target.
-    own : the person of each target.
+    targets : the person of each target.
     owners : the person of each released row.
     """
-    chances = np.zeros(len(own))
-    for position, person in enumerate(own.tolist()):
-        found = owners[nearest[position]]
-        mine = int((found == person).sum())
+    chances = np.zeros(len(targets))
+    for position, person in enumerate(targets.tolist()):
+        candidates = owners[nearest[position]]
+        mine = int((candidates == person).sum())
         if mine:
-            chances[position] = max(mine / len(found), 1 / len(np.unique(found)))
+            chances[position] = max(mine / len(candidates), 1 / len(np.unique(candidates)))
     return chances
 
 
@@ -99,24 +99,26 @@ def count_near(
     order = np.argsort(owners, kind="stable")
     starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
     lengths = np.diff(np.append(starts, len(order)))
-    near = np.zeros(len(owners), np.int64)
+    counts = np.zeros(len(owners), np.int64)
     # All rows of a person are compared with the first of theirs, then with the second, and so on.
     for position in range(int(lengths.max())):
         longer = lengths > position
         others = np.repeat(order[starts[longer] + position], lengths[longer])
         mine = order[np.repeat(longer, lengths)]
-        near[mine] += measure(mine, others) <= limit[mine]
-    return near
+        counts[mine] += measure(mine, others) <= limit[mine]
+    return counts
 
 
-def share_nearest(near: Integers, ties: Integers) -> Floats:
+def share_nearest(own_rows: Integers, ties: Integers) -> Floats:
     """How likely a person is picked, so many of the nearest rows being theirs.
 
     By rows, or by persons if that is likelier: there are no more persons than the others' rows,
     and they themselves.
     """
-    ties = np.maximum(ties, near)
-    return np.where(near > 0, np.maximum(near / np.maximum(ties, 1), 1 / (ties - near + 1)), 0.0)
+    ties = np.maximum(ties, own_rows)
+    return np.where(
+        own_rows > 0, np.maximum(own_rows / np.maximum(ties, 1), 1 / (ties - own_rows + 1)), 0.0
+    )
 
 
 def choose_targets(owners: Integers) -> Mask | None:
@@ -175,10 +177,10 @@ def rank_persons(
         np.ascontiguousarray((values * scale)[order].T) for values in (original, released)
     )
     rows = np.arange(len(owners)) if among is None else np.flatnonzero(among)
-    place = np.empty(len(owners), np.int64)
-    place[order] = np.arange(len(owners))
+    position = np.empty(len(owners), np.int64)
+    position[order] = np.arange(len(owners))
     work = np.empty(len(owners)), np.empty(len(starts) - 1)
-    found = [
+    row_ranks = [
         rank_row(
             np.ascontiguousarray(mine[:, column]),
             person[column],
@@ -188,12 +190,12 @@ def rank_persons(
             starts,
             *work,
         )
-        for column in place[rows].tolist()
+        for column in position[rows].tolist()
     ]
     of = np.full(len(owners), -1)
     of[rows] = np.arange(len(rows))
-    ends = np.cumsum([0, *map(len, found)]).astype(np.int64)
-    ranks = np.concatenate(found).astype(np.int32)
+    ends = np.cumsum([0, *map(len, row_ranks)]).astype(np.int64)
+    ranks = np.concatenate(row_ranks).astype(np.int32)
     return Ranks(ranks if cap is None else np.minimum(ranks, cap), ends, of, cap)
 
 

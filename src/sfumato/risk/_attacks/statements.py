@@ -110,7 +110,9 @@ def try_conjunctions(
     # For each variable, the record that stands at each place: the same one, or any other.
     sources = shuffle_sources(views, order) if shuffled else np.tile(order, (len(views), 1))
     positions = np.argsort(scatter_numbers(count, _TARGETS), kind="stable")[:most]
-    tests = [_choose_test(view, form, at) for view, at in zip(views, sources, strict=True)]
+    tests = [
+        _choose_test(view, form, records) for view, records in zip(views, sources, strict=True)
+    ]
     isolates, weights, sizes = [], [], []
     report = current_progress()
     for done, position in enumerate(positions.tolist()):
@@ -169,14 +171,14 @@ def _narrow(positions: Positions | None, test: Test) -> Positions:
     return np.flatnonzero(test(ALL)) if positions is None else positions[test(positions)]
 
 
-def _choose_test(view: VariableView, form: Form, at: Positions) -> CellTest:
+def _choose_test(view: VariableView, form: Form, records: Positions) -> CellTest:
     """How a released record becomes a part of a statement; nothing where it says nothing.
 
-    `at` says which record stands at each position.
+    `records` says which record stands at each position.
     """
-    known = view.shows_value()[at]
+    known = view.shows_value()[records]
     if form == "tails" and isinstance(view, OrderedView):
-        low, high, guess = view.low()[at], view.high()[at], view.guess()[at]
+        low, high, guess = view.low()[records], view.high()[records], view.guess()[records]
         middle = float(np.median(guess[~np.isnan(guess)])) if known.any() else 0.0
 
         def tail(position: int) -> tuple[Test, Test] | None:
@@ -196,12 +198,12 @@ def _choose_test(view: VariableView, form: Form, at: Positions) -> CellTest:
 
         return tail
     content = np.array(view.content())
-    kinds = np.unique(content, axis=1, return_inverse=True)[1].ravel()[at]
+    kinds = np.unique(content, axis=1, return_inverse=True)[1].ravel()[records]
 
     def cell(position: int) -> tuple[Test, Test] | None:
         if not known[position]:
             return None
-        kind, record = kinds[position], int(at[position])
+        kind, record = kinds[position], int(records[position])
         return lambda positions: kinds[positions] == kind, lambda rows: view.fits(record, rows)
 
     return cell

@@ -29,7 +29,7 @@ class Averaged:
     together: float
 
     @property
-    def share_left(self) -> float:
+    def remaining_share(self) -> float:
         """What is left of the noise of the best version; 1: the others add nothing."""
         return self.together / self.alone if self.alone > 0 else 1.0
 
@@ -46,9 +46,9 @@ def average_noise(truth: Floats, versions: Sequence[Floats]) -> Averaged | None:
     --------
     >>> draw = np.random.default_rng(1)
     >>> truth, noise = draw.normal(size=5000), draw.normal(size=(2, 5000))
-    >>> round(average_noise(truth, [truth + noise[0], truth + noise[1]]).share_left, 1)
+    >>> round(average_noise(truth, [truth + noise[0], truth + noise[1]]).remaining_share, 1)
     0.5
-    >>> average_noise(truth, [truth + noise[0], truth + noise.sum(axis=0)]).share_left
+    >>> average_noise(truth, [truth + noise[0], truth + noise.sum(axis=0)]).remaining_share
     1.0
 
     Where the fit gains no more than chance would, the best version stands for all.

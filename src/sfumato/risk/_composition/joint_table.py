@@ -130,12 +130,14 @@ def join_releases(
 
     Who is in one release and not in another is part of what they say together.
     """
-    given = [EarlierRelease("this release", released, keeps_order=keeps_order), *earlier]
-    rows = [_locate(original, release) for release in given]
+    all_releases = [EarlierRelease("this release", released, keeps_order=keeps_order), *earlier]
+    rows = [_locate(original, release) for release in all_releases]
     anywhere = np.flatnonzero(np.logical_or.reduce([positions >= 0 for positions in rows]))
     releases = [
         PlacedRelease(label, dataset, positions[anywhere], release.keeps_order)
-        for label, release, positions in zip(_label_apart(given), given, rows, strict=True)
+        for label, release, positions in zip(
+            _label_apart(all_releases), all_releases, rows, strict=True
+        )
         if (dataset := release.dataset) is not None
     ]
     shown = _list_columns(releases)

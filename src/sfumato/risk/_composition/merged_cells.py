@@ -166,14 +166,15 @@ def _intersect_levels(
     choice = np.full(len(pairs.first), FIRST)
     contradictory = np.zeros(len(choice), bool)
     written: dict[int, str] = {}
-    for pair, (left, right) in enumerate(zip(pairs.first, pairs.second, strict=True)):
-        if cells[0].open[left] or cells[1].open[right]:
-            choice[pair] = SECOND if cells[0].open[left] else FIRST
+    for pair, (first_cell, second_cell) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+        if cells[0].open[first_cell] or cells[1].open[second_cell]:
+            choice[pair] = SECOND if cells[0].open[first_cell] else FIRST
             continue
         sides = [
-            _list_levels_of(side, cell) for side, cell in zip(cells, (left, right), strict=True)
+            _list_levels_of(side, cell)
+            for side, cell in zip(cells, (first_cell, second_cell), strict=True)
         ]
-        beyond = [bool(cells[0].beyond[left]), bool(cells[1].beyond[right])]
+        beyond = [bool(cells[0].beyond[first_cell]), bool(cells[1].beyond[second_cell])]
         common = np.intersect1d(sides[0], sides[1])
         if len(common) == len(sides[0]) and (not beyond[0] or beyond[1]):
             choice[pair] = FIRST

@@ -16,18 +16,18 @@ from sfumato.risk._composition.joint_table import JointTable, are_equal_cells
 from sfumato.risk.recoverable import Recoverable
 
 
-def mark_seen(original: Dataset, joint: JointTable) -> dict[str, Mask]:
+def mark_shown_before(original: Dataset, joint: JointTable) -> dict[str, Mask]:
     """By variable, the records of the newest release whose value an earlier one shows."""
-    newest, seen = joint.releases[0], dict[str, Mask]()
+    newest, shown_before = joint.releases[0], dict[str, Mask]()
     for release in joint.releases[1:]:
         for name in release.dataset.columns:
             if name not in original.schema:
                 continue
             truth = frames.get_column(original.frame, name).gather(joint.positions)
             shown = are_equal_cells(truth, release.column(name)).to_numpy() & release.present
-            rows = seen.setdefault(name, np.zeros(len(newest.dataset), bool))
+            rows = shown_before.setdefault(name, np.zeros(len(newest.dataset), bool))
             rows[newest.rows[newest.present]] |= shown[newest.present]
-    return seen
+    return shown_before
 
 
 class RecoverableWithEarlier(Measure):
@@ -37,10 +37,10 @@ class RecoverableWithEarlier(Measure):
     of = "pair"
     counts_persons = Recoverable.counts_persons
 
-    def __init__(self, measure: Recoverable, seen: Mapping[str, Mask]) -> None:
-        self._measure, self._seen = measure, seen
+    def __init__(self, measure: Recoverable, shown_before: Mapping[str, Mask]) -> None:
+        self._measure, self._shown_before = measure, shown_before
 
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Count what earlier releases show, and use it as a tool as well."""
         del engine  # all records are in memory
-        return self._measure.compare_with(original, released, self._seen)
+        return self._measure.compare_with(original, released, self._shown_before)

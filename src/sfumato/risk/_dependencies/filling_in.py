@@ -84,8 +84,8 @@ class FilledIn:
             f"{name} is {evidence.number(name):g} as released and {number:g} then"
             for name, number in numbers.items()
         ]
-        told = "; ".join(changes[:_NAMED])
-        warning = f"The rest of the release gives away {self.describe()}: {told}."
+        listing = "; ".join(changes[:_NAMED])
+        warning = f"The rest of the release gives away {self.describe()}: {listing}."
         filled = {f"{name}{FILLED_IN}": number for name, number in numbers.items()}
         return replace(
             evidence,
@@ -192,8 +192,8 @@ def _look_up(view: View, finding: Finding) -> pl.Series:
     usable = truth.is_not_null().to_numpy()
     learnt, shown = list[pl.Series](), _show_tools(view, finding)
     for index, tool in enumerate(finding.tools):
-        values, seen = view.read_tool(tool)
-        usable &= seen
+        values, is_shown = view.read_tool(tool)
+        usable &= is_shown
         learnt.append(write_cells(values).alias(f"{index}"))
     keys = shown.columns
     table = (

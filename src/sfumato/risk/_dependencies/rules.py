@@ -94,7 +94,7 @@ def find_dependencies(
     *,
     within: float = 0.01,
     pairs: bool = True,
-    seen: Mapping[str, Mask] | None = None,
+    shown_before: Mapping[str, Mask] | None = None,
     by: Collection[str] | None = None,
 ) -> list[Finding]:
     """The rule that gives back the most of each protected variable of which some cell was changed.
@@ -105,13 +105,13 @@ def find_dependencies(
     protected : the variables. Default: all whose role is "quasi" or "sensitive".
     within : how near a number must come, in standard deviations of the original.
     pairs : whether two tools together are tried as well.
-    seen : by variable, the records whose value an earlier release has shown.
+    shown_before : by variable, the records whose value an earlier release has shown.
     by : only rules with one of these tools, where somebody has tried all others.
     """
     if not len(original):
         raise MeasureError("There is no record to compare.", hint="are the data empty?")
     wanted = original.schema.having("quasi", "sensitive") if protected is None else protected
-    view = View(original, released, seen or {})
+    view = View(original, released, shown_before or {})
     changed = [
         name for name in wanted if name not in view.unchanged or not view.unchanged[name].all()
     ]
@@ -167,24 +167,24 @@ def _search(
 
 def _look_up(table: Table, name: str) -> Finding:
     """What earlier releases show of a variable that this one protects."""
-    seen = table.view.seen.get(name)
-    if seen is None:
+    shown_before = table.view.shown_before.get(name)
+    if shown_before is None:
         return Finding(name, (), "none")
     hidden = table.truth(name).usable
-    found = hidden & seen[table.rows]
-    if not found.any():
+    recovered = hidden & shown_before[table.rows]
+    if not recovered.any():
         return Finding(name, (), "none")
-    share = float(found.sum() / hidden.sum())
-    return Finding(name, (name,), EARLIER, share, 0.0, math.inf, 1.0, table.rows[found])
+    share = float(recovered.sum() / hidden.sum())
+    return Finding(name, (name,), EARLIER, share, 0.0, math.inf, 1.0, table.rows[recovered])
 
 
 class View:
     """What an attacker sees of each variable: its cells, and where they are the true ones."""
 
     def __init__(
-        self, original: Dataset, released: Dataset, seen: Mapping[str, Mask] = _NOTHING
+        self, original: Dataset, released: Dataset, shown_before: Mapping[str, Mask] = _NOTHING
     ) -> None:
-        self.original, self.released, self.seen = original, released, seen
+        self.original, self.released, self.shown_before = original, released, shown_before
         self.unchanged = {
             name: mark_unchanged(original, released, name)
             for name in original.columns
@@ -192,9 +192,9 @@ class View:
         }
         nobody = np.zeros(len(original), bool)
         self.shown: dict[str, Mask] = {
-            name: self.unchanged.get(name, nobody) | seen.get(name, nobody)
+            name: self.unchanged.get(name, nobody) | shown_before.get(name, nobody)
             for name in original.columns
-            if name in self.unchanged or name in seen
+            if name in self.unchanged or name in shown_before
         }
         self._as_they_were = [
             name for name, mask in self.shown.items() if float(mask.mean()) >= _MOSTLY
@@ -516,7 +516,7 @@ def _solve_halves(known: Floats, wanted: Floats) -> Floats:
     for learn in (half, ~half):
         if int(learn.sum()) < _ROWS_A_COEFFICIENT * design.shape[1]:
             return guess
-        guess[~learn] = design[~learn] @ _solve_trimmed(design[learn], wanted[learn])
+        guess[~learn] = design[~learn] @ _solve_least_trimmed_squares(design[learn], wanted[learn])
     return guess
 
 
@@ -526,7 +526,7 @@ def _standardise(known: Floats) -> Floats:
     return scaled
 
 
-def _solve_trimmed(design: Floats, wanted: Floats) -> Floats:
+def _solve_least_trimmed_squares(design: Floats, wanted: Floats) -> Floats:
     """Least trimmed squares: the equation that the better half of the records obeys.
 
     Concentration steps of Rousseeuw & Van Driessen (2006) from the ordinary solution.

@@ -125,8 +125,13 @@ def count_fewest_values(
         missing[number] -= counts.sum()
         blocks = meanings.list_blocks(cells, counts)
         values += [(number, code, records) for code, records in enumerate(blocks)]
-    left = np.flatnonzero(missing)
-    values += zip(left.tolist(), [-1] * len(left), missing[left].tolist(), strict=True)
+    incomplete = np.flatnonzero(missing)
+    values += zip(
+        incomplete.tolist(),
+        [-1] * len(incomplete),
+        missing[incomplete].tolist(),
+        strict=True,
+    )
     of, at_worst, records = np.array(values, np.int64).reshape(-1, 3).T
     again = EquivalenceClasses(of.astype(np.int32), classes.sizes, records)
     return FewestValues(fewest, again, at_worst.astype(np.int32))

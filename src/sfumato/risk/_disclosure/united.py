@@ -48,17 +48,23 @@ class WorstReading:
     warnings: list[str] = field(default_factory=list)
 
     def add(
-        self, plain: Numbers, other: Numbers, warning: str, assumption: str, *, always: bool = False
+        self,
+        numbers: Numbers,
+        other: Numbers,
+        warning: str,
+        assumption: str,
+        *,
+        always: bool = False,
     ) -> None:
         """Take in what another reading of one variable gives, beside the variable as it stands.
 
         Parameters
         ----------
-        plain, other : the numbers by both readings.
+        numbers, other : the numbers by both readings.
         warning : what to say where the other reading is worse, or `always`.
         assumption : what the other reading assumes.
         """
-        worse = any(self.worse(plain[name], other[name]) != plain[name] for name in other)
+        worse = any(self.worse(numbers[name], other[name]) != numbers[name] for name in other)
         if (worse or always) and warning not in self.warnings:
             self.warnings.append(warning)
         if assumption not in self.assumptions:
@@ -66,21 +72,23 @@ class WorstReading:
         for name, value in other.items():
             self.numbers[name] = self.worse(self.numbers.get(name, value), value)
 
-    def add_united(self, plain: Numbers, united: Numbers, reading: UnitedReading) -> None:
+    def add_united_reading(self, numbers: Numbers, united: Numbers, reading: UnitedReading) -> None:
         """Take in a reading in which values that say the same are one."""
         # Nearly every measured variable has neighbours; that is a warning only where it matters.
         always = reading.how == "spelling"
-        self.add(plain, united, reading.describe(), IN_SPELLING, always=always)
+        self.add(numbers, united, reading.describe(), IN_SPELLING, always=always)
 
-    def add_filled(self, plain: Numbers, filled: Numbers, variable: ConfidentialVariable) -> None:
+    def add_reading_without_missing(
+        self, numbers: Numbers, filled: Numbers, variable: ConfidentialVariable
+    ) -> None:
         """Take in a reading in which missing values protect nobody."""
         warning = describe_missing(variable.name, variable.missing_records)
-        self.add(plain, filled, warning, IF_MISSING)
+        self.add(numbers, filled, warning, IF_MISSING)
 
-    def judge(self, plain: Numbers) -> dict[str, Any]:
+    def judge(self, numbers: Numbers) -> dict[str, Any]:
         """The details against which targets are held; none where there is one reading only."""
         return {
             f"{name}{AT_WORST}": self.worse(value, self.numbers[name])
-            for name, value in plain.items()
+            for name, value in numbers.items()
             if name in self.numbers
         }

@@ -6,7 +6,7 @@ from sfumato.cells.notation import format_value
 from sfumato.data import Dataset, find_missing_codes
 
 
-def count_unseen(data: Dataset, name: str) -> int:
+def count_unused_values(data: Dataset, name: str) -> int:
     """How many values of the declared domain no record has; -1 where no such domain is declared.
 
     Examples
@@ -15,7 +15,7 @@ def count_unseen(data: Dataset, name: str) -> int:
     >>> smoking = sf.Column(kind="nominal", domain=("never", "former", "current"))
     >>> schema = sf.Schema({"smoking": smoking})
     >>> data = sf.Dataset(pl.DataFrame({"smoking": ["never", None]}), schema)
-    >>> count_unseen(data, "smoking")
+    >>> count_unused_values(data, "smoking")
     2
     """
     column = data.schema[name]
@@ -30,5 +30,5 @@ def count_unseen(data: Dataset, name: str) -> int:
     if column.kind != "integer" or column.bounds is None:
         return -1
     low, high = (int(end) for end in column.bounds)
-    inside = sum(low <= float(value) <= high for value in observed)
-    return high - low + 1 - inside
+    occurring = sum(low <= float(value) <= high for value in observed)
+    return high - low + 1 - occurring

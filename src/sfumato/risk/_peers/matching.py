@@ -267,7 +267,7 @@ class PeerSearch:
         names = enumerate(self.question.names)
         return tuple(name for bit, name in names if int(combination) >> bit & 1)
 
-    def is_breached(self, variable: int) -> Mask:
+    def mark_breaches(self, variable: int) -> Mask:
         """Which of the distinct records some combination breaches, for a sensitive variable."""
         breached: Mask = self.peers.breach_mask[variable] > 0
         return breached
@@ -358,7 +358,7 @@ def _find_peers_of_persons(
         drawn = np.searchsorted(members.numbers, draw_persons(data, question.individuals))
     looked = members.select(drawn)
     effort = _read_effort(data, question)
-    _require_known(question, effort)
+    _require_known_variables(question, effort)
     with _explain_failure():
         matches = count_person_matches(
             rows.relations,
@@ -385,7 +385,7 @@ def _count_peers(
     targets: AnyIntegers | None,
 ) -> tuple[PeerCounts, Mask]:
     """Peers of the target rows, for secrets with the same q together."""
-    _require_known(question, effort)
+    _require_known_variables(question, effort)
     by_q: dict[float, list[str]] = {}
     for name in question.sensitive:
         by_q.setdefault(_find_q(rows, question, name), []).append(name)
@@ -479,7 +479,7 @@ def _set_limits(
     }
 
 
-def _require_known(question: PeerQuestion, effort: Effort | None) -> None:
+def _require_known_variables(question: PeerQuestion, effort: Effort | None) -> None:
     """Something must be known from which each secret could be learned, or nothing is measured."""
     from sfumato.kernels.lattice.combinations import set_limits
 

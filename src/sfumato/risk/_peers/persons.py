@@ -48,8 +48,8 @@ class PersonMembers:
         """Some of the persons."""
         sizes = np.diff(self.starts)[positions]
         ends = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.repeat(self.starts[positions] - ends[:-1], sizes) + np.arange(ends[-1])
-        return PersonMembers(self.numbers[positions], self.rows[places], ends)
+        members = np.repeat(self.starts[positions] - ends[:-1], sizes) + np.arange(ends[-1])
+        return PersonMembers(self.numbers[positions], self.rows[members], ends)
 
 
 def keep_worst_rows(matches: Matches, members: PersonMembers) -> Matches:

@@ -54,18 +54,22 @@ def search_readings(
     for name in question.sensitive:
         column = rows.data.schema[name]
         secret = encode_confidential(rows.data, name, rows.counts)
-        near = question.tolerance.get(name) or question.relative_tolerance.get(name)
-        own = _ask_for(question, name)
-        meanings = None if near else read_meanings(secret, column, same_within)
+        has_tolerance = question.tolerance.get(name) or question.relative_tolerance.get(name)
+        question_on_secret = _ask_for(question, name)
+        meanings = None if has_tolerance else read_meanings(secret, column, same_within)
         if meanings is not None:
             codes = UnitedReading(_write_codes(secret, meanings), len(meanings), "overlap")
             column = Column(role=column.role, kind="integer", cells="generalised")
-            yield PeerReading(secret, codes, _search_complete(rows, codes.variable, column, own))
+            yield PeerReading(
+                secret, codes, _search_complete(rows, codes.variable, column, question_on_secret)
+            )
             continue
         if secret.missing:
-            yield PeerReading(secret, None, _search_complete(rows, secret, column, own))
-        for reading in [] if near else unite_values(secret, column, same_within):
-            searches = _search_complete(rows, reading.variable, column, own)
+            yield PeerReading(
+                secret, None, _search_complete(rows, secret, column, question_on_secret)
+            )
+        for reading in [] if has_tolerance else unite_values(secret, column, same_within):
+            searches = _search_complete(rows, reading.variable, column, question_on_secret)
             yield PeerReading(secret, reading, searches)
 
 
@@ -111,8 +115,8 @@ def _rewrite(
     values = variable.distinct.gather(numbers.set(numbers < 0, None)).alias(variable.name)
     # No cell holds a code for missing any more.
     columns = {**dict(data.schema), variable.name: replace(column, missing=())}
-    plain = replace(data, schema=Schema(columns), given_identity=data.identity)
-    return plain.with_columns(values.to_frame())
+    redeclared = replace(data, schema=Schema(columns), given_identity=data.identity)
+    return redeclared.with_columns(values.to_frame())
 
 
 def _write_codes(variable: ConfidentialVariable, meanings: CellMeanings) -> ConfidentialVariable:

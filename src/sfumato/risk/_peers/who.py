@@ -12,7 +12,7 @@ from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.risk._peers.distinct_records import find_distinct_records
-from sfumato.risk._peers.domains import count_unseen
+from sfumato.risk._peers.domains import count_unused_values
 from sfumato.risk._peers.matching import (
     BUDGET,
     PeerQuestion,
@@ -88,7 +88,7 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
         known=by, sensitive=secrets, p=p, q=q, most=most, effort=effort, budget=budget,
         tolerance=tolerance or {}, relative_tolerance=relative_tolerance or {},
         individuals=individuals,
-        unseen={name: count_unseen(data, name) for name in secrets if domains == "declared"},
+        unseen={name: count_unused_values(data, name) for name in secrets if domains == "declared"},
     )  # fmt: skip
     search = find_peers(data, question)
     parts = [_tabulate(search, index) for index in range(len(secrets))]
