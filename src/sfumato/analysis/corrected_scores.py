@@ -231,13 +231,13 @@ class LinearMoments:
         """
         size = len(self.terms)
         apart = [self._split_levels(term) for term in self.terms]
-        own = np.column_stack([self.product(part)[self.known] for part, _ in apart])
-        total = np.column_stack([np.bincount(groups, weights=column) for column in own.T])
+        columns = np.column_stack([self.product(part)[self.known] for part, _ in apart])
+        total = np.column_stack([np.bincount(groups, weights=column) for column in columns.T])
         pairs: Floats = np.asarray(total[:, :, None] * total[:, None, :], float)
         count = np.maximum(np.bincount(groups, minlength=len(total)), 1)
         for a in range(size):
             for b in range(size):
-                pairs[:, a, b] -= np.bincount(groups, weights=own[:, a] * own[:, b])
+                pairs[:, a, b] -= np.bincount(groups, weights=columns[:, a] * columns[:, b])
                 if self.problem.group_level:
                     shared = self.product(apart[a][1], apart[b][1])[self.known]
                     pairs[:, a, b] *= np.bincount(groups, weights=shared) / count

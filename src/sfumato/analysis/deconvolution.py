@@ -138,12 +138,12 @@ def measure_cliffs(
     def try_ends(ends: list[slice]) -> float:
         scores = []
         for end in ends:
-            kept, own = scaled[:, end], points[end]
-            free = fit_free(kept, weights)
+            columns, points_left = scaled[:, end], points[end]
+            free = fit_free(columns, weights)
             scores += [
-                _fit_spline(kept, weights, own, free, degrees)[2]
+                _fit_spline(columns, weights, points_left, free, degrees)[2]
                 for degrees in _FEW_DEGREES
-                if degrees <= len(own) - 2
+                if degrees <= len(points_left) - 2
             ]
         return distribution.score - min(scores, default=np.inf)
 
@@ -192,16 +192,16 @@ def build_spline(points: Floats, knots: Floats) -> Floats:
     that the tails are those of an exponential.
     """
     length = points[-1] - points[0]
-    place, knots = (points - points[0]) / length, (knots - points[0]) / length
+    positions, knots = (points - points[0]) / length, (knots - points[0]) / length
 
     def bend(knot: float) -> Floats:
         cube: Floats = (
-            np.maximum(place - knot, 0) ** 3 - np.maximum(place - knots[-1], 0) ** 3
+            np.maximum(positions - knot, 0) ** 3 - np.maximum(positions - knots[-1], 0) ** 3
         ) / max(knots[-1] - knot, 1e-9)
         return cube
 
     end = bend(knots[-2])
-    columns = [place, *(bend(knot) - end for knot in knots[:-2])]
+    columns = [positions, *(bend(knot) - end for knot in knots[:-2])]
     centred = np.column_stack(columns)
     centred = centred - centred.mean(axis=0)
     orthonormal: Floats = np.linalg.qr(centred)[0] * np.sqrt(len(points))

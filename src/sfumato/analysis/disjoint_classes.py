@@ -49,7 +49,7 @@ def find_partition(
     schema : of the release.
     numbers : the predictors of the model that are numbers.
     """
-    together = next((found for found in clustered.values() if found.apart), None)
+    together = next((clustering for clustering in clustered.values() if clustering.apart), None)
     if together is None:
         return None
     cells, k = cells.select(together.variables), together.k
@@ -60,11 +60,11 @@ def find_partition(
     sizes = np.bincount(everybody)
     classes, first, of_record = np.unique(everybody[rows], return_index=True, return_inverse=True)
     torn = np.bincount(everybody[rows], minlength=len(sizes)) < sizes
-    whole = np.where(torn, -1, np.arange(len(sizes)))[everybody[rows]]
+    complete_classes = np.where(torn, -1, np.arange(len(sizes)))[everybody[rows]]
     released = cells[rows]
     try:
         cuts = [
-            _read_cut(released[name], schema, numbers.get(name), whole, k).take(first)
+            _read_cut(released[name], schema, numbers.get(name), complete_classes, k).take(first)
             for name in cells.columns
         ]
     except DataError:
@@ -191,7 +191,7 @@ def _pair_neighbours(cuts: list[_Cut], single: Mask) -> Integers:
         last = np.searchsorted(along.lower[order], along.upper[rows].max(), side="right")
         others = order[begin:last]
         open_pairs = np.logical_and.reduce([cut.is_neighbour(rows, others) for cut in cuts])
-        one, other = np.nonzero(np.triu(open_pairs, 1))
-        pairs.append(np.column_stack([rows[one], others[other]]))
+        first, second = np.nonzero(np.triu(open_pairs, 1))
+        pairs.append(np.column_stack([rows[first], others[second]]))
         begin += len(rows)
     return np.concatenate(pairs)

@@ -31,7 +31,7 @@ from sfumato.analysis.samplers.heteroscedastic import require_proportional_noise
 from sfumato.analysis.samplers.metropolis.pointwise import require_pointwise
 from sfumato.analysis.samplers.robust import ROBUST, sample_robust
 from sfumato.analysis.simex import fit_by_simex
-from sfumato.analysis.survey_weights import sample_weighted
+from sfumato.analysis.survey_weights import sample_weighted_solution
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Mask
 from sfumato.progress import Progress, current_progress
@@ -124,7 +124,7 @@ def draw_posterior(model: Model, sampling: Sampling) -> Estimation:
         require_pointwise(problem)
     if model.weighted is not None and model.corrected is not None:
         best = model.corrected.estimates
-        posterior = sample_weighted(model.weighted, best, sampling)
+        posterior = sample_weighted_solution(model.weighted, best, sampling)
         return Estimation(
             estimates=_average_draws(posterior), posterior=posterior, notes=_note_left_out(problem)
         )

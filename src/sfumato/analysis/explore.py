@@ -182,7 +182,7 @@ def explore(  # noqa: PLR0913 - a look has as many choices
     _check_options(quantiles, level)
     opened = open_once(release)
     if variables is None:
-        names, untold = _find_told(opened, noise, accredited, clean)
+        names, untold = _find_readable_variables(opened, noise, accredited, clean)
     else:
         names, untold = list(dict.fromkeys(variables)), {}
     records = read_release_input(opened, noise, names, accredited, clean)
@@ -202,7 +202,7 @@ def _check_options(quantiles: Sequence[float], level: float) -> None:
         raise MeasureError("Quantiles lie between 0 and 1.", hint="quantiles=[0.25, 0.5, 0.75].")
 
 
-def _find_told(
+def _find_readable_variables(
     release: Any, noise: Mapping[str, Any] | None, accredited: Any, clean: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:
     """The variables whose noise is told, but for those that say who a record is; and the others."""
@@ -210,7 +210,7 @@ def _find_told(
     apart = {
         *data.schema.identifiers, *data.schema.having("weight"), *data.schema.having("cluster")
     }  # fmt: skip
-    told: list[str] = []
+    readable: list[str] = []
     untold: dict[str, str] = {}
     for name in data.columns:
         if name in apart:
@@ -220,17 +220,17 @@ def _find_told(
         except DataError as error:
             untold[name] = f"could not be looked at: {error.what.removesuffix('.')}"
         else:
-            told.append(name)
-    if not told:
+            readable.append(name)
+    if not readable:
         raise DataError(
             "None of these variables can be looked at.",
             hint=next(iter(untold.values()), "are there any?"),
         )
-    return told, untold
+    return readable, untold
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class _ReleasedNumber:
     """A number as it was released: on the scale of the noise, with what is known of the noise."""
 
     name: str
@@ -279,7 +279,7 @@ class _Look:
         rows: list[Mapping[str, Any]] = []
         share_rows: list[Mapping[str, Any]] = []
         densities: dict[str, pl.DataFrame] = {}
-        seen: list[_Seen] = []
+        numbers: list[_ReleasedNumber] = []
         for done, name in enumerate(names):
             tell("taking the noise out", done, total)
             if reason := self._find_reason(name):
@@ -301,13 +301,13 @@ class _Look:
             rows += more
             if density is not None:
                 densities[name] = density
-            seen.append(number)
+            numbers.append(number)
         return Exploration(
             records=len(self.records.data),
             level=self.level,
             rows=tuple(rows),
             share_rows=tuple(share_rows),
-            correlation_rows=tuple(self._correlate(seen)),
+            correlation_rows=tuple(self._correlate(numbers)),
             densities=densities,
             left_out=self.left_out,
             warnings=tuple(self.warnings),
@@ -328,7 +328,7 @@ class _Look:
         ]
         return f"has noise that differs by '{moved[0]}', which is not known" if moved else ""
 
-    def _read_number(self, name: str) -> _Seen | None:
+    def _read_number(self, name: str) -> _ReleasedNumber | None:
         """The variable as a number; None where it is a category."""
         column = self.records.data.column(name)
         noise = self.records.noise.get(name)
@@ -337,7 +337,9 @@ class _Look:
             if not column.dtype.is_numeric() or kind in ("nominal", "ordinal", "text"):
                 return None
             values = self._to_floats(name, column)
-            return _Seen(name, Number(name=name, observed=values, variance=0.0), simple=True)
+            return _ReleasedNumber(
+                name, Number(name=name, observed=values, variance=0.0), simple=True
+            )
         if not is_numeric_noise(noise):
             return None
         strata = self.records.data.batch(strata_variables(noise))
@@ -348,7 +350,7 @@ class _Look:
             and math.isinf(number.high)
             and (number.growth is None or isinstance(number, StratifiedNumber))
         )
-        return _Seen(name, number, simple=simple)
+        return _ReleasedNumber(name, number, simple=simple)
 
     @staticmethod
     def _to_floats(name: str, column: pl.Series) -> Floats:
@@ -360,8 +362,10 @@ class _Look:
         values: Floats = column.cast(pl.Float64).fill_null(math.nan).to_numpy()
         return np.where(np.isfinite(values), values, np.nan)
 
-    def _summarise(self, seen: _Seen) -> tuple[list[Mapping[str, Any]], pl.DataFrame | None]:
-        number, name = seen.number, seen.name
+    def _summarise(
+        self, variable: _ReleasedNumber
+    ) -> tuple[list[Mapping[str, Any]], pl.DataFrame | None]:
+        number, name = variable.number, variable.name
         known = np.flatnonzero(~np.isnan(number.observed))
         if len(known) < _FEWEST:
             raise DataError(
@@ -385,14 +389,14 @@ class _Look:
             drawn = np.stack(
                 [_describe_values(face, weights * again, self.quantiles) for again in multiples]
             )
-        if seen.simple:
+        if variable.simple:
             estimates, drawn = self._replace_moments(
                 observed, weights, error, multiples, estimates, drawn, name
             )
-        self._warn_of_noise(seen, distribution, error, weights, observed)
+        self._warn_of_noise(variable, distribution, error, weights, observed)
         low, high = self._find_limits(estimates, drawn, widened=bool(error.any()))
         labels = ["mean", "sd", *(f"q{share:g}" for share in self.quantiles)]
-        noise_share = _get_noise_share(observed, weights, error) if seen.simple else math.nan
+        noise_share = _get_noise_share(observed, weights, error) if variable.simple else math.nan
         rows: list[Mapping[str, Any]] = [
             {
                 "variable": name,
@@ -437,16 +441,16 @@ class _Look:
                 variances if stratified else np.zeros(len(known)),
             ]
         )
-        _, first, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        place = place.ravel()
-        totals = np.bincount(place, weights)
+        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        group = group.ravel()
+        totals = np.bincount(group, weights)
         with np.errstate(invalid="ignore", divide="ignore"):
-            centres = np.bincount(place, weights * observed) / totals
+            centres = np.bincount(group, weights * observed) / totals
         centres = np.where(totals > 0, centres, observed[first])
-        own = variances[first] if stratified else None
-        likelihood = np.exp(_get_log_likelihood(number, centres, points, own))
+        group_variances = variances[first] if stratified else None
+        likelihood = np.exp(_get_log_likelihood(number, centres, points, group_variances))
         resampled = np.stack(
-            [np.bincount(place, weights * again, minlength=len(totals)) for again in multiples]
+            [np.bincount(group, weights * again, minlength=len(totals)) for again in multiples]
         )
         # As many records as there are, whatever the unit of the weights; fewer where they vary.
         scale = weights.sum() / float((weights**2).sum())
@@ -513,7 +517,7 @@ class _Look:
 
     def _warn_of_noise(
         self,
-        seen: _Seen,
+        variable: _ReleasedNumber,
         distribution: Distribution | None,
         error: Floats,
         weights: Floats,
@@ -524,13 +528,13 @@ class _Look:
         share = _get_noise_share(observed, weights, error)
         if share > _MOSTLY_NOISE:
             self.warnings.append(
-                f"'{seen.name}': {share:.0%} of the variance of the released values is noise. Its "
-                "quantiles and density lean on their being smooth."
+                f"'{variable.name}': {share:.0%} of the variance of the released values is noise. "
+                "Its quantiles and density lean on their being smooth."
             )
         if distribution.excess > _MOST_EXCESS:
             self.warnings.append(
-                f"'{seen.name}': no smooth distribution explains the released values as well as "
-                "one with spikes or gaps. Its quantiles and density are too smooth."
+                f"'{variable.name}': no smooth distribution explains the released values as well "
+                "as one with spikes or gaps. Its quantiles and density are too smooth."
             )
 
     def _find_limits(
@@ -590,14 +594,14 @@ class _Look:
                 hint="shares need more.",
             )
         likelihood, weights = likelihood[known], self.weights[known]
-        alike, place = np.unique(likelihood, axis=0, return_inverse=True)
-        place = place.ravel()
-        order = np.lexsort((weights, place))
-        place, weights = place[order], weights[order]
-        multiples = self._resample(len(place), name)
+        alike, row_of = np.unique(likelihood, axis=0, return_inverse=True)
+        row_of = row_of.ravel()
+        order = np.lexsort((weights, row_of))
+        row_of, weights = row_of[order], weights[order]
+        multiples = self._resample(len(row_of), name)
 
         def count(counted: Floats) -> Floats:
-            return np.bincount(place, counted, minlength=len(alike)).astype(np.float64)
+            return np.bincount(row_of, counted, minlength=len(alike)).astype(np.float64)
 
         share = fit_free(alike, count(weights))
         drawn = np.stack([fit_free(alike, count(weights * again)) for again in multiples])
@@ -617,12 +621,12 @@ class _Look:
             for index, label in enumerate(labels)
         ]
 
-    def _correlate(self, seen: Sequence[_Seen]) -> list[Mapping[str, Any]]:
+    def _correlate(self, numbers: Sequence[_ReleasedNumber]) -> list[Mapping[str, Any]]:
         from scipy.special import ndtri
 
         reach = float(ndtri((1 + self.level) / 2))
         rows: list[Mapping[str, Any]] = []
-        simple = [number for number in seen if number.simple]
+        simple = [number for number in numbers if number.simple]
         for index, second in enumerate(simple):
             for first in simple[:index]:
                 known = ~np.isnan(first.number.observed) & ~np.isnan(second.number.observed)
@@ -641,8 +645,8 @@ class _Look:
                         "naive": naive,
                     }
                 )
-        if len(simple) < len(seen):
-            others = ", ".join(f"'{one.name}'" for one in seen if not one.simple)
+        if len(simple) < len(numbers):
+            others = ", ".join(f"'{other.name}'" for other in numbers if not other.simple)
             self.left_out["correlations"] = (
                 f"are not there for {others}: their noise was added on another scale, grows with "
                 "the value, or was cut off at a limit"
@@ -650,13 +654,13 @@ class _Look:
         return rows
 
     def _correlate_pair(
-        self, first: _Seen, second: _Seen, known: Any
+        self, first: _ReleasedNumber, second: _ReleasedNumber, known: Any
     ) -> tuple[float, float, float]:
         """The corrected correlation, its standard error by influence, and the naive one."""
         weights = self.weights[known] / self.weights[known].sum()
-        values = [one.number.observed[known] for one in (first, second)]
+        values = [variable.number.observed[known] for variable in (first, second)]
         centred = [value - weights @ value for value in values]
-        errors = [_get_variances(one.number)[known] for one in (first, second)]
+        errors = [_get_variances(variable.number)[known] for variable in (first, second)]
         shared = _get_shared_variance(first.number, second.number, self.records)[known]
         products = np.stack([centred[0] ** 2, centred[1] ** 2, centred[0] * centred[1]])
         noises = np.stack([errors[0], errors[1], shared])
@@ -716,9 +720,9 @@ def _choose_points(number: Number, column: Column, observed: Floats) -> Floats:
             hint="is the domain declared for these data?",
         )
     if column.kind == "integer" and number.scale is None and high - low <= _MOST_WHOLE:
-        whole = np.arange(math.floor(low), math.ceil(high) + 1, dtype=float)
-        if len(whole) >= 5:  # noqa: PLR2004 - fewer bend no spline
-            return whole
+        integers = np.arange(math.floor(low), math.ceil(high) + 1, dtype=float)
+        if len(integers) >= 5:  # noqa: PLR2004 - fewer bend no spline
+            return integers
     return np.linspace(low, high, _POINTS)
 
 
@@ -751,8 +755,8 @@ def _get_log_likelihood(
     scale = np.maximum(scale, 1e-12)
     if number.width:
         ends = observed[:, None] - number.width / 2, observed[:, None] + number.width / 2
-        inside = family.cdf(ends[1], points, scale) - family.cdf(ends[0], points, scale)
-        log = np.log(np.maximum(inside, 1e-300))
+        probability = family.cdf(ends[1], points, scale) - family.cdf(ends[0], points, scale)
+        log = np.log(np.maximum(probability, 1e-300))
     else:
         log = family.logpdf(observed[:, None], points, scale)
     # What was rounded to a limit lay up to half a step within it.

@@ -101,10 +101,10 @@ def has_plain_numbers(problem: Problem) -> bool:
     """Whether there is noise, and of a kind that has no model of true values of its own."""
     if not (problem.numbers or problem.categories) or problem.group_level:
         return False
-    own = (GeneralisedNumber, StratifiedNumber)
+    with_own_model = (GeneralisedNumber, StratifiedNumber)
     least = _RECORDS_PER_COLUMN + problem.covariates.shape[1]
     return not any(
-        isinstance(number, own) or np.isfinite(number.observed).sum() < least
+        isinstance(number, with_own_model) or np.isfinite(number.observed).sum() < least
         for number in problem.numbers
     )
 
@@ -269,7 +269,7 @@ def _choose_spread(problem: Problem, clean: Sequence[CleanVariable]) -> Floats:
 
 def _standardised_squares(problem: Problem, index: int, spread: Floats) -> Floats:
     """Squares of residuals over what the spread so far explains, less one; 0 where missing."""
-    residual, known = regress_released(problem, index)
+    residual, known = regress_released_values(problem, index)
     noise = _noise_variance(problem, index)
     fit = fit_spread(residual[known], noise[known], spread[known])
     squares = np.zeros(problem.records)
@@ -325,7 +325,7 @@ def fit_spread(residual: Floats, noise: Floats, columns: Floats) -> SpreadFit:
     return SpreadFit(float(np.exp(2 * theta[0])), theta[1:])
 
 
-def regress_released(problem: Problem, index: int) -> tuple[Floats, Floats]:
+def regress_released_values(problem: Problem, index: int) -> tuple[Floats, Floats]:
     """What clean columns leave of the released values of a number, and which are known."""
     observed = problem.numbers[index].observed
     known = np.isfinite(observed)
@@ -352,7 +352,7 @@ def _choose_strata(
     ]
     features = []
     for index in range(len(problem.numbers)):
-        residual, known = regress_released(problem, index)
+        residual, known = regress_released_values(problem, index)
         noise = _noise_variance(problem, index)
         fit = fit_spread(residual[known], noise[known], spread[known])
         scaled = residual / np.sqrt(fit.variance * np.exp(2 * spread @ fit.slopes) + noise)
@@ -376,11 +376,11 @@ def _choose_strata(
 # Tests
 
 
-def _orthogonalise(columns: Floats, given: Floats) -> Floats:
-    """A basis of what given columns leave of others, uncorrelated and of size one."""
+def _orthogonalise(columns: Floats, controls: Floats) -> Floats:
+    """A basis of what the controls leave of other columns, uncorrelated and of size one."""
     size = np.sqrt(np.mean(columns**2, axis=0))
     remainder = columns[:, size > 0] / size[size > 0]
-    basis = np.linalg.qr(given / np.maximum(np.sqrt(np.mean(given**2, axis=0)), 1e-300))[0]
+    basis = np.linalg.qr(controls / np.maximum(np.sqrt(np.mean(controls**2, axis=0)), 1e-300))[0]
     # Twice: once leaves rounding errors along the basis.
     for _ in range(2):
         remainder = remainder - basis @ (basis.T @ remainder)
@@ -393,7 +393,7 @@ def _orthogonalise(columns: Floats, given: Floats) -> Floats:
 def _test_scores(
     residual: Floats,
     columns: Floats,
-    given: Floats,
+    controls: Floats,
     groups: Integers | None,
     known: Floats | None = None,
     weight: Floats | None = None,
@@ -403,24 +403,24 @@ def _test_scores(
     Parameters
     ----------
     residual : (record) or (record, several kinds).
-    columns, given : those that are tested, and those already in the model.
+    columns, controls : those that are tested, and those already in the model.
     groups : records whose residuals may be alike.
     known, weight : which records count, and how much.
     """
     from scipy.stats import chi2
 
     if known is not None:
-        columns, given = columns * known[:, None], given * known[:, None]
+        columns, controls = columns * known[:, None], controls * known[:, None]
     if weight is not None:
         root = np.sqrt(weight)[:, None]
-        # Less what given columns explain, in the metric of the weights.
-        beta = np.linalg.lstsq(given * root, columns * root, rcond=None)[0]
-        remainder = columns - given @ beta
+        # Less what the controls explain, in the metric of the weights.
+        beta = np.linalg.lstsq(controls * root, columns * root, rcond=None)[0]
+        remainder = columns - controls @ beta
         size = np.sqrt(np.mean(remainder**2, axis=0))
         least = np.sqrt(_COLLINEAR) * np.sqrt(np.mean(columns**2, axis=0))
         remainder = remainder[:, size > least]
     else:
-        remainder = _orthogonalise(columns, given)
+        remainder = _orthogonalise(columns, controls)
     if not remainder.shape[1]:
         return 1.0
     residual = residual.reshape(len(residual), -1)

@@ -210,13 +210,13 @@ def _arrange_pointwise(model: Model, posterior: Posterior | None) -> Pointwise |
     """Outcomes record by record in the order of the released data, so that models compare."""
     if posterior is None or posterior.pointwise is None:
         return None
-    kept, problem, rows = posterior.pointwise, model.problem, model.variables.rows
+    pointwise, problem, rows = posterior.pointwise, model.problem, model.variables.rows
     added = np.zeros(problem.records) if problem.subtracted is None else problem.subtracted
     order = np.argsort(rows)
     return replace(
-        kept,
-        log_likelihood=kept.log_likelihood[..., order],
-        predicted=(kept.predicted + added)[..., order],
+        pointwise,
+        log_likelihood=pointwise.log_likelihood[..., order],
+        predicted=(pointwise.predicted + added)[..., order],
         observed=(problem.y + added)[order],
         rows=rows[order],
     )

@@ -108,17 +108,17 @@ def read_model_formula(text: str) -> ModelFormula:
     if (match := _OFFSET.search(_blank_quoted_names(text))) is not None:
         return _read_with_offset(text, match.start(), match.end())
     # Random parts (effects | group) are cut out, and read as formulas of their own.
-    outcome, rest = text[: max(_blank_quoted_names(text).find("~"), 0)], text
+    outcome, remaining = text[: max(_blank_quoted_names(text).find("~"), 0)], text
     parts: list[RandomPart] = []
-    while found := _find_random_parts(rest):
-        start, bar, end = found[-1]
-        effects, groups = rest[start + 1 : bar], _read_groups(rest[bar + 1 : end])
+    while positions := _find_random_parts(remaining):
+        start, bar, end = positions[-1]
+        effects, groups = remaining[start + 1 : bar], _read_groups(remaining[bar + 1 : end])
         if not effects.strip():
             raise MeasureError("The part with groups cannot be read.", hint=_EXAMPLE)
         read = _read_fixed_part(f"{outcome} ~ {effects}")
         parts = [*(RandomPart(read, by) for by in groups), *parts]
-        rest = _cut_out(rest, start, end)
-    return ModelFormula(text, _read_fixed_part(rest), tuple(parts))
+        remaining = _cut_out(remaining, start, end)
+    return ModelFormula(text, _read_fixed_part(remaining), tuple(parts))
 
 
 def _read_groups(text: str) -> list[tuple[str, ...]]:
@@ -156,14 +156,14 @@ def _read_with_offset(text: str, start: int, opened: int) -> ModelFormula:
             "The offset of the formula cannot be read.",
             hint="add it to the terms with a +: 'y ~ x + offset(log(years))'.",
         )
-    rest = read_model_formula(_cut_out(text, start, end - 1))
-    if rest.offset is not None:
+    model = read_model_formula(_cut_out(text, start, end - 1))
+    if model.offset is not None:
         raise MeasureError(
             "The formula has more than one offset.", hint="write one: offset(log(a) + log(b))."
         )
     outcome = text[: blanked.index("~")]
     offset = _read_fixed_part(f"{outcome} ~ 0 + I({content})")
-    return replace(rest, text=text, offset=offset)
+    return replace(model, text=text, offset=offset)
 
 
 def _read_fixed_part(text: str) -> Formula:

@@ -124,21 +124,21 @@ def build_cell_number(
     # Rounding does not matter where values are many units apart, and would cost time.
     spread = float(np.nanstd(middle)) if np.isfinite(middle).any() else 0.0
     fine = whole and spread < _MANY_UNITS
-    near = np.full(len(lower), np.inf)
+    step = np.full(len(lower), np.inf)
     if classes is not None:
-        near = intervals.per_record(
+        step = intervals.per_record(
             bound_grid_steps(
                 intervals.low, intervals.high, kind, whole=whole, parts=min(PARTS, k), limits=bounds
             )
         )
     # A step as wide as the range says nothing.
-    tells = (high > low) & (near < upper - lower) & (near > 0)
+    tells = (high > low) & (step < upper - lower) & (step > 0)
     # What half a unit below 0 would be rounded to 0.
     positive = np.where(low >= 0, np.maximum(lower, 0.0), lower)
     scale = None if fine or kind == "date" else choose_scale(positive, upper)
     ends = to_scale(scale, lower, upper)
-    near = np.where(tells, near, 0.0)
-    near_ends = to_scale(scale, lower + near, upper - near)
+    step = np.where(tells, step, 0.0)
+    near_ends = to_scale(scale, lower + step, upper - step)
     return GeneralisedNumber(
         name=name,
         observed=middle if scale is None else scale.forth(middle),
@@ -275,8 +275,8 @@ def build_cell_category(values: pl.Series, column: Column) -> Category:
         count = "one level at most" if int(used.sum()) == 1 else count
         raise DataError(f"Category '{name}' has {count}.", hint="leave it out of the formula.")
     density = np.where(possible[:, used], 0.0, _NEVER)[cells.of]
-    kept = tuple(level for level, is_used in zip(levels, used, strict=True) if is_used)
-    return Category(name=name, levels=kept, density=density, generalised=True)
+    used_levels = tuple(level for level, is_used in zip(levels, used, strict=True) if is_used)
+    return Category(name=name, levels=used_levels, density=density, generalised=True)
 
 
 def _tabulate_levels(cells: LevelSets, levels: int) -> Mask:

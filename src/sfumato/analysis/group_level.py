@@ -47,25 +47,25 @@ def mark_group_level(
     """
     # Who is constant in regions is so in their schools: the largest groups are what it belongs to.
     factors = sorted(groups, key=lambda index: int(groups[index].max(initial=0)))
-    own: dict[str, int] = {}
+    factor_of: dict[str, int] = {}
     for index in factors:
         marked = [name for name, x in numbers.items() if _mark_number(x, groups[index]).by_group]
         marked += [n for n, x in categories.items() if _mark_category(x, groups[index]).by_group]
-        own = {name: index for name in marked if name != outcome} | own
-    if len(set(own.values())) > 1:
+        factor_of = {name: index for name in marked if name != outcome} | factor_of
+    if len(set(factor_of.values())) > 1:
         raise MeasureError(
             "These variables have one value in each group, but not of the same grouping factor: "
-            f"{', '.join(own)}.",
+            f"{', '.join(factor_of)}.",
             hint="leave all but one of them out of the formula.",
         )
     if not factors:
         return dict(numbers), dict(categories), {}
     most = max(groups, key=lambda index: int(groups[index].max(initial=0)))
-    first = next(iter(own.values()), most)
+    first = next(iter(factor_of.values()), most)
     by = groups[first]
     return (
-        {name: _mark_number(x, by) if name in own else x for name, x in numbers.items()},
-        {name: _mark_category(x, by) if name in own else x for name, x in categories.items()},
+        {name: _mark_number(x, by) if name in factor_of else x for name, x in numbers.items()},
+        {name: _mark_category(x, by) if name in factor_of else x for name, x in categories.items()},
         {first: by, **groups},
     )
 

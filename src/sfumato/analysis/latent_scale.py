@@ -57,8 +57,8 @@ def choose_scale(lower: Floats, upper: Floats) -> Scale | None:
     logarithm = Scale(name="log")
     with np.errstate(divide="ignore"):
         on_logarithm = _fit_normal(logarithm.forth(low), logarithm.forth(high), counts)
-    plain = _fit_normal(np.where(low == 0, -np.inf, low), high, counts)
-    return logarithm if on_logarithm > plain + _BETTER else None
+    unscaled = _fit_normal(np.where(low == 0, -np.inf, low), high, counts)
+    return logarithm if on_logarithm > unscaled + _BETTER else None
 
 
 def to_scale(scale: Scale | None, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

@@ -126,23 +126,23 @@ class RestrictedLikelihood:
         for i in self.order:
             q, group = self.sizes[i], numbered[i][1].reshape(-1)
             rows = np.repeat(np.arange(self.records), q)
-            places = (group[:, None] * q + np.arange(q)).ravel()
+            columns = (group[:, None] * q + np.arange(q)).ravel()
             values = x[:, list(factors[i][1])].ravel()
-            blocks.append(csr_array((values, (rows, places)), (self.records, counts[i] * q)))
-        rest = hstack([*blocks[1:], csr_array(np.column_stack([x, y]))], format="csr")
+            blocks.append(csr_array((values, (rows, columns)), (self.records, counts[i] * q)))
+        others = hstack([*blocks[1:], csr_array(np.column_stack([x, y]))], format="csr")
         first, q = blocks[0], self.sizes[self.order[0]]
         group, values = (
             numbered[self.order[0]][1].reshape(-1),
             x[:, list(factors[self.order[0]][1])],
         )
-        self.own = np.empty((self.counts[0], q, q))
+        self.within_groups = np.empty((self.counts[0], q, q))
         for a in range(q):
             for b in range(a + 1):
-                self.own[:, a, b] = self.own[:, b, a] = np.bincount(
+                self.within_groups[:, a, b] = self.within_groups[:, b, a] = np.bincount(
                     group, values[:, a] * values[:, b]
                 )
-        self.cross: Floats = (first.T @ rest).toarray().reshape(self.counts[0], q, -1)
-        self.rest: Floats = (rest.T @ rest).toarray()
+        self.cross: Floats = (first.T @ others).toarray().reshape(self.counts[0], q, -1)
+        self.rest: Floats = (others.T @ others).toarray()
         self.lower = [np.tril_indices(q) for q in self.sizes]
         self.first = np.concatenate([np.eye(q)[np.tril_indices(q)] * 0.5 for q in self.sizes])
         # The Cholesky factor is unique with a diagonal of 0 or more.
@@ -166,21 +166,21 @@ class RestrictedLikelihood:
         """The deviance, and what it is profiled over."""
         factors = self.build_factors(theta)
         first, *others = (factors[i] for i in self.order)
-        inner = np.eye(len(first)) + first.T @ self.own @ first
+        inner = np.eye(len(first)) + first.T @ self.within_groups @ first
         root = np.linalg.cholesky(inner)
         # What the first factor leaves of the products of all others (a Schur complement).
-        cross, rest = first.T @ self.cross, self.rest.copy()
+        cross, remainder = first.T @ self.cross, self.rest.copy()
         begin = 0
         for factor, count in zip(others, self.counts[1:], strict=True):
             q = len(factor)
             end = begin + count * q
-            for products in (cross, rest, rest.T):
+            for products in (cross, remainder, remainder.T):
                 flat = products[..., begin:end].reshape(*products.shape[:-1], count, q)
                 products[..., begin:end] = (flat @ factor).reshape(products[..., begin:end].shape)
-            rest[range(begin, end), range(begin, end)] += 1.0
+            remainder[range(begin, end), range(begin, end)] += 1.0
             begin = end
         half = np.linalg.solve(root, cross).reshape(-1, cross.shape[-1])
-        lower = np.linalg.cholesky(rest - half.T @ half)
+        lower = np.linalg.cholesky(remainder - half.T @ half)
         diagonal, free = np.diag(lower), self.records - self.terms
         log_determinants = 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum()
         log_determinants += 2 * np.log(diagonal[:-1]).sum()

@@ -37,16 +37,16 @@ def compare_models(fits: Mapping[str, Fit]) -> Any:
     if len(fits) < _FEWEST:
         raise MeasureError("There is one model at most.", hint="name two or more.")
     (first_name, first), *others = fits.items()
-    kept = first.require_pointwise("compare_models")
+    pointwise = first.require_pointwise("compare_models")
     for name, fit in others:
         other = fit.require_pointwise("compare_models")
-        if not np.array_equal(kept.rows, other.rows):
+        if not np.array_equal(pointwise.rows, other.rows):
             raise MeasureError(
                 f"The models '{first_name}' and '{name}' rest on different records.",
                 hint="leave out records that lack a clean variable of any model, then fit again.",
             )
         is_density = [x.family == "gaussian" for x in (first, fit)]
-        if not np.allclose(kept.observed, other.observed) or is_density[0] != is_density[1]:
+        if not np.allclose(pointwise.observed, other.observed) or is_density[0] != is_density[1]:
             raise MeasureError(
                 f"The models '{first_name}' and '{name}' have different outcomes.",
                 hint="compare models of the same outcome; a density of a number and a probability "

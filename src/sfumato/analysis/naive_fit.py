@@ -258,10 +258,10 @@ def name_group_correlations(problem: Problem) -> dict[str, tuple[str, str, str]]
     """The names of correlations of effects, each with its covariance and both variances."""
     correlations = {}
     for factor in problem.factors:
-        places = {place: name for name, place in name_group_covariances(problem, factor).items()}
-        for (row, other), name in places.items():
+        name_at = {index: name for name, index in name_group_covariances(problem, factor).items()}
+        for (row, other), name in name_at.items():
             if row != other:
-                parts = (name, places[row, row], places[other, other])
+                parts = (name, name_at[row, row], name_at[other, other])
                 correlations[name.replace("covariance", "correlation", 1)] = parts
     return correlations
 

@@ -328,8 +328,8 @@ class Problem:
     @property
     def constant(self) -> int:
         """The index of the intercept; -1 where there is none."""
-        plain = [term.clean is None and not term.has_noise for term in self.terms]
-        return plain.index(True) if any(plain) else -1
+        is_constant = [term.clean is None and not term.has_noise for term in self.terms]
+        return is_constant.index(True) if any(is_constant) else -1
 
     @property
     def coefficient_names(self) -> tuple[str, ...]:

@@ -228,9 +228,9 @@ def _predict_by_group(
     What a group has is expected from what was released of it, once for each group: its noise was
     drawn once. Means of groups of all other columns are among what it is expected from.
     """
-    own, own_means = values[:, ~shared], average_by_group(values[:, ~shared], groups)
-    given = np.column_stack([clean, own_means[groups], values[:, shared]])
-    parts = [(~shared, *_predict_true(own, given, error[:, ~shared][:, :, ~shared]))]
+    of_records, own_means = values[:, ~shared], average_by_group(values[:, ~shared], groups)
+    predictors = np.column_stack([clean, own_means[groups], values[:, shared]])
+    parts = [(~shared, *_predict_true(of_records, predictors, error[:, ~shared][:, :, ~shared]))]
     if shared.any():
         rows = find_first_records(groups)
         means = np.column_stack([average_by_group(clean, groups), own_means])
@@ -238,15 +238,17 @@ def _predict_by_group(
             constant = [is_constant_in_groups(column, groups) for column in clean.T]
             means = clean[rows][:, constant]
         noise = error[:, shared][:, :, shared]
-        expected, left = _predict_true(
+        expected, remaining = _predict_true(
             values[rows][:, shared], means, noise if len(noise) == 1 else noise[rows]
         )
-        parts.append((shared, expected[groups], left if len(left) == 1 else left[groups]))
+        parts.append(
+            (shared, expected[groups], remaining if len(remaining) == 1 else remaining[groups])
+        )
     mean = np.empty_like(values)
-    covariance = np.zeros((max(len(left) for *_, left in parts), *error.shape[1:]))
-    for columns, expected, left in parts:
+    covariance = np.zeros((max(len(remaining) for *_, remaining in parts), *error.shape[1:]))
+    for columns, expected, remaining in parts:
         mean[:, columns] = expected
-        covariance[np.ix_(np.arange(len(covariance)), columns, columns)] = left
+        covariance[np.ix_(np.arange(len(covariance)), columns, columns)] = remaining
     return mean, covariance
 
 

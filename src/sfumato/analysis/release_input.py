@@ -123,7 +123,7 @@ def read_release_input(
         changed={name: methods for name, methods in changed.items() if name not in cut},
         cut=cut,
         generalised=generalised,
-        clustered=_find_clustered(steps, data.schema),
+        clustered=_find_clustered_variables(steps, data.schema),
     )
 
 
@@ -332,7 +332,9 @@ def _writes_cells(step: _PublishedStep, name: str, schema: Schema) -> bool:
     return output in ("range", "set") or (named and schema[name].generalised)
 
 
-def _find_clustered(steps: Sequence[_PublishedStep], schema: Schema) -> dict[str, Clustered]:
+def _find_clustered_variables(
+    steps: Sequence[_PublishedStep], schema: Schema
+) -> dict[str, Clustered]:
     """The variables whose ranges are as narrow as their clusters allow, on a grid of round numbers.
 
     Only where one step wrote the ranges, and no step is unknown: another might have left records
@@ -420,9 +422,9 @@ def require_descriptions(
 
 def _find_more_changes(release: ReleaseInput, names: Collection[str]) -> dict[str, tuple[str, ...]]:
     """By noised variable, the methods besides noise that changed its values, and not its name."""
-    kept = (*_NOISE, *_RENAME, *_ONLY_NAMES)
+    harmless = (*_NOISE, *_RENAME, *_ONLY_NAMES)
     more = {
-        name: tuple(method for method in release.changed.get(name, ()) if method not in kept)
+        name: tuple(method for method in release.changed.get(name, ()) if method not in harmless)
         for name in names
         if name in release.noise
     }

@@ -128,8 +128,8 @@ def _predict_factor(
     eigenvalues, eigenvectors = np.linalg.eigh(between)
     # Effects that do not vary are zero, and their covariance has no inverse.
     root = np.asarray(eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0)), float)
-    own = replace(problem, groups=factor.groups, random=factor.random)
-    model = MarginalLikelihood(group_records(own, x, rows))
+    of_factor = replace(problem, groups=factor.groups, random=factor.random)
+    model = MarginalLikelihood(group_records(of_factor, x, rows))
     loadings = model.z @ root
     if problem.family == "gaussian":
         effects = _linear_effects(

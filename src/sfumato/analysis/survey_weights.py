@@ -106,12 +106,12 @@ def require_usable_weights(name: str, release: ReleaseInput, clean: Collection[s
     if name in clean:
         return
     noise = release.noise.get(name)
-    plain = isinstance(noise, Gaussian) and noise.scale is None
-    if plain and isinstance(noise, Gaussian):
-        plain = noise.at_least is None and noise.at_most is None
-    kept = ("weights", "noise") if plain else ("weights",)
-    wrong = [method for method in release.changed.get(name, ()) if method not in kept]
-    if noise is not None and not plain and not is_noiseless(noise):
+    is_additive = isinstance(noise, Gaussian) and noise.scale is None
+    if is_additive and isinstance(noise, Gaussian):
+        is_additive = noise.at_least is None and noise.at_most is None
+    harmless = ("weights", "noise") if is_additive else ("weights",)
+    wrong = [method for method in release.changed.get(name, ()) if method not in harmless]
+    if noise is not None and not is_additive and not is_noiseless(noise):
         wrong = wrong or [f"{noise.distribution} noise"]
     if release.data.schema[name].generalised or name in release.cut:
         wrong = wrong or ["ranges or limits"]
@@ -329,8 +329,8 @@ def _build_generalised_score(problem: Problem, levels: Mapping[str, Floats], kno
         share = np.ones(int(known.sum()))
         for category, code in zip(problem.categories, codes, strict=True):
             share = share * levels[category.name][known, code]
-        held = np.tile(np.array(codes, np.int64), (problem.records, 1))
-        x = problem.design(np.nan_to_num(problem.observed), held)[known]
+        level_codes = np.tile(np.array(codes, np.int64), (problem.records, 1))
+        x = problem.design(np.nan_to_num(problem.observed), level_codes)[known]
         parts.append((share[:, None], build(problem, x, known)))
     return lambda beta: np.asarray(sum(share * score(beta) for share, score in parts), float)
 
@@ -341,15 +341,15 @@ def _find_score(problem: Problem, known: Mask) -> Callable[[Problem, Floats, Mas
         return _build_plain_score
     family = {"log": "poisson", "logit": "logistic"}.get(problem.link)
     rows = np.flatnonzero(known)
-    plain = all(number.take(rows).is_homoscedastic_normal for number in problem.numbers) and all(
-        term.simple(problem) for term in problem.terms if term.numbers
-    )
+    is_simple = all(
+        number.take(rows).is_homoscedastic_normal for number in problem.numbers
+    ) and all(term.simple(problem) for term in problem.terms if term.numbers)
     single = problem.trials is None or bool((problem.trials == 1).all())
     if family is None or not single:
         raise NoCorrectedScoreError(
             f"no corrected score is known for this {problem.family} model with noised numbers"
         )
-    if not plain:
+    if not is_simple:
         raise NoCorrectedScoreError(
             "a corrected score is known for normal noise on plain terms only"
         )
@@ -383,7 +383,9 @@ def fit_weighted_scores(model: WeightedModel, start: Estimates) -> CorrectedFit:
     )
 
 
-def sample_weighted(model: WeightedModel, best: Estimates, sampling: Sampling) -> Posterior:
+def sample_weighted_solution(
+    model: WeightedModel, best: Estimates, sampling: Sampling
+) -> Posterior:
     """Draws from the distribution of the solution in large samples.
 
     Parameters

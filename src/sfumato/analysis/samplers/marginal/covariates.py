@@ -219,21 +219,23 @@ class SmoothPosterior(LogPosterior):
     def split(self, theta: Floats) -> dict[str, Floats]:
         """The parameters by name, with those that are fixed."""
         if theta.shape[-1] < len(self._fixed):
-            theta = self._fill_fixed(theta)
+            theta = self._fill_in_fixed_values(theta)
         return super().split(theta)
 
     def join(self, parts: dict[str, Floats]) -> Floats:
         """The free parameters as one vector."""
         return super().join(parts)[self._free]
 
-    def _fill_fixed(self, theta: Floats) -> Floats:
+    def _fill_in_fixed_values(self, theta: Floats) -> Floats:
         filled = np.repeat(self._fixed.reshape(1, -1), int(np.prod(theta.shape[:-1])), axis=0)
         filled = filled.reshape(*theta.shape[:-1], -1)
         filled[..., self._free] = theta
         return filled
 
     def _evaluate(self, theta: Floats, *, with_gradient: bool) -> tuple[Floats, Floats]:
-        value, gradient = super()._evaluate(self._fill_fixed(theta), with_gradient=with_gradient)
+        value, gradient = super()._evaluate(
+            self._fill_in_fixed_values(theta), with_gradient=with_gradient
+        )
         return value, gradient[:, self._free]
 
     def _evaluate_prior(self, split: dict[str, Floats]) -> tuple[Floats, dict[str, Floats]]:

@@ -130,11 +130,11 @@ def _approximate(problem: Problem) -> _Approximation:
         shrink = math.sqrt(posterior.arrays.count / arrays.count)
         posterior = covariate.with_arrays(arrays)
         mode = find_mode(posterior, mode.theta, mode.root * shrink)
-    _refuse_unbounded(posterior, mode, problem)
+    _refuse_unbounded_posterior(posterior, mode, problem)
     return _Approximation(posterior, mode, notes)
 
 
-def _refuse_unbounded(posterior: LogPosterior, mode: Mode, problem: Problem) -> None:
+def _refuse_unbounded_posterior(posterior: LogPosterior, mode: Mode, problem: Problem) -> None:
     """Refuse a posterior that the data do not bound: separation, or no information."""
     from sfumato.analysis.samplers.marginal.posterior import FLAT_SD
 

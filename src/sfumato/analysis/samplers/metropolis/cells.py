@@ -104,13 +104,13 @@ def restrict_to_tight_ranges(
     return CellEnds(lower, upper)
 
 
-def _find_first(near: Mask, classes: Integers, order: Floats) -> tuple[Mask, Mask]:
+def _find_first(is_near: Mask, classes: Integers, order: Floats) -> tuple[Mask, Mask]:
     """Which record of each class is the first that is near, and which come before it."""
     bound = classes >= 0
     first = np.full(int(classes.max(initial=0)) + 1, np.inf)
-    np.minimum.at(first, classes[near], order[near])
+    np.minimum.at(first, classes[is_near], order[is_near])
     of_record = np.where(bound, first[classes], -np.inf)
-    return near & (order == of_record), bound & (order < of_record)
+    return is_near & (order == of_record), bound & (order < of_record)
 
 
 def draw_evenly(number: GeneralisedNumber, otherwise: Floats, rng: Generator) -> Floats:
@@ -220,15 +220,15 @@ def exchange_within_classes(
     sizes = np.diff(np.append(starts, len(rows)))
     position = np.arange(len(rows)) - np.repeat(starts, sizes)
     has_partner = (position % 2 == 0) & (position + 1 < np.repeat(sizes, sizes))
-    left = rows[has_partner]
-    right = rows[np.flatnonzero(has_partner) + 1]
+    first = rows[has_partner]
+    second = rows[np.flatnonzero(has_partner) + 1]
     proposed = present.copy()
-    proposed[left], proposed[right] = present[right], present[left]
+    proposed[first], proposed[second] = present[second], present[first]
     proposed_eta = target.predict(proposed)
     gain = target.log_without_cells(proposed, proposed_eta) - target.log_without_cells(present, eta)
     with np.errstate(invalid="ignore"):
-        accepted = np.log(rng.uniform(size=len(left))) < gain[left] + gain[right]
-    moved = np.concatenate([left[accepted], right[accepted]])
+        accepted = np.log(rng.uniform(size=len(first))) < gain[first] + gain[second]
+    moved = np.concatenate([first[accepted], second[accepted]])
     values, predictor = present.copy(), eta.copy()
     values[moved], predictor[moved] = proposed[moved], proposed_eta[moved]
     return values, predictor

@@ -259,13 +259,13 @@ class Chain:
             outcome=self.outcome,
             conditional=self.numbers.condition(number, self.own_latent),
             released=self.start.released[number],
-            shift=self._shift_released(number),
+            shift=self._shift_released_values(number),
             limits=None
             if self.disjoint is None
             else self.disjoint.restrict(number, self.latent, self.rng),
         )
 
-    def _shift_released(self, number: int) -> Floats | float:
+    def _shift_released_values(self, number: int) -> Floats | float:
         """What correlated noise of other numbers says of this one's, taken off its released."""
         weights = self.start.error_regressions[number]
         if weights is None:
@@ -306,8 +306,8 @@ class Chain:
         By record; by group where the later category is one of groups.
         """
         model = self.levels[later]
-        own = self.group_rows if self.problem.categories[later].by_group else slice(None)
-        codes = self.codes[own, category]
+        rows_of_later = self.group_rows if self.problem.categories[later].by_group else slice(None)
+        codes = self.codes[rows_of_later, category]
         first = model.first_level + self.levels[category].offset
         last = first + self.levels[category].count - 1
         slopes = np.column_stack([np.zeros(model.count - 1), model.slopes[:, first:last]])
@@ -315,7 +315,7 @@ class Chain:
         log_odds[1:] += slopes[:, level, None] - slopes[:, codes]
         rows = np.arange(len(codes))
         total = np.logaddexp.reduce(log_odds, axis=0)
-        logs: Floats = log_odds[self.codes[own, later], rows] - total
+        logs: Floats = log_odds[self.codes[rows_of_later, later], rows] - total
         return logs
 
     def write_levels(self) -> None:
@@ -450,9 +450,9 @@ class Chain:
     def _set_theta(self, theta: Floats) -> None:
         used = self.beta.size
         self.beta = theta[:used].reshape(self.beta.shape).copy()
-        own = len(self.outcome.theta)
-        self.outcome.theta = theta[used : used + own]
-        self.numbers.theta = theta[used + own :]
+        count = len(self.outcome.theta)
+        self.outcome.theta = theta[used : used + count]
+        self.numbers.theta = theta[used + count :]
         self.eta = self.compute_eta()
 
     def _log_joint(self, target: LatentTarget, x: Floats, sd: Floats) -> float:

@@ -194,7 +194,7 @@ class NumberModel:
         if group is not None:
             rows = np.array([np.flatnonzero(group == g)[0] for g in range(groups)])
             self.group_columns = clean[rows][:, shared]
-        self.more = [FurtherEffects.begin(own, numbers, self.between) for own in more]
+        self.more = [FurtherEffects.begin(factor, numbers, self.between) for factor in more]
 
     @property
     def components(self) -> int:
@@ -247,18 +247,20 @@ class NumberModel:
     def condition(self, number: int, latent: Floats) -> ConditionalMixture:
         """The distribution of one number, given the others of the record (record, number)."""
         means, spread = self.centre(), self.spread
-        centre, own = means[:, number], spread[:, number]
+        centre, own_spread = means[:, number], spread[:, number]
         residual = (latent - means) / spread
         count, size = self.components, residual.shape[1]
         if count == size == 1:
-            return ConditionalMixture(None, centre[None], self.covariances[0] * own**2)
+            return ConditionalMixture(None, centre[None], self.covariances[0] * own_spread**2)
         if size == 1:
             # What a residual of zero has: shares and variances of all components at once.
             variances = self.covariances[:, :, 0]
             logs = np.log(self.shares).T - 0.5 * np.log(variances)
             logs = logs if logs.shape[1] == 1 else logs[:, self.stratum]
-            logs = np.broadcast_to(logs - np.log(own), (count, len(residual)))
-            return ConditionalMixture(logs, centre + own * self.means, variances * own**2)
+            logs = np.broadcast_to(logs - np.log(own_spread), (count, len(residual)))
+            return ConditionalMixture(
+                logs, centre + own_spread * self.means, variances * own_spread**2
+            )
         others = [index for index in range(size) if index != number]
         centres, logs = np.empty((count, len(residual))), np.empty((count, len(residual)))
         variances = np.empty(count)
@@ -279,9 +281,11 @@ class NumberModel:
                     z = np.linalg.solve(lower, distance.T)
                     logs[k] -= 0.5 * np.einsum("jn,jn->n", z, z) + np.log(np.diag(lower)).sum()
             logs[k] -= 0.5 * math.log(variances[k])
-        logs -= np.log(own)
+        logs -= np.log(own_spread)
         return ConditionalMixture(
-            logs if count > 1 else None, centre + own * centres, variances[:, None] * own**2
+            logs if count > 1 else None,
+            centre + own_spread * centres,
+            variances[:, None] * own_spread**2,
         )
 
     def simulate(self, rng: Generator) -> Floats:
@@ -434,14 +438,16 @@ class NumberModel:
                 precision += np.kron(design.T @ design, inverse)
                 right += design.T @ ((target[members] - self.means[k]) @ inverse)
                 continue
-            own = spread[members]
+            member_spread = spread[members]
             # A record has the precision S⁻¹ Σ⁻¹ S⁻¹, where S has its spreads on the diagonal.
             blocks = precision.reshape(columns, size, columns, size)
             for a in range(size):
                 for b in range(size):
-                    weight = inverse[a, b] / (own[:, a] * own[:, b])
+                    weight = inverse[a, b] / (member_spread[:, a] * member_spread[:, b])
                     blocks[:, a, :, b] += design.T @ (design * weight[:, None])
-            right += design.T @ ((target[members] / own - self.means[k]) @ inverse / own)
+            right += design.T @ (
+                (target[members] / member_spread - self.means[k]) @ inverse / member_spread
+            )
         self.slopes = draw_normal(precision, right.reshape(-1), rng).reshape(columns, size)
 
     def _draw_effects(self, latent: Floats, label: Integers, rng: Generator) -> None:
@@ -521,7 +527,7 @@ class LevelModel:
         self.effects: Floats = np.zeros((self.count - 1, groups, 1))
         self.between: Floats = np.full(self.count - 1, 0.1)
         self.more = [
-            [FurtherEffects.begin(own, 1, np.full((1, 1), 0.1)) for own in more]
+            [FurtherEffects.begin(factor, 1, np.full((1, 1), 0.1)) for factor in more]
             for _ in range(self.count - 1)
         ]
         shares = np.exp(self.released_logs - self.released_logs.max(axis=0))
@@ -567,36 +573,38 @@ class LevelModel:
                 self.design, likelihood, eta[level], self.slopes[row], prior, rng
             )
             if self.group is not None:
-                own = FurtherEffects(self.group, self.effects[row], np.array([[self.between[row]]]))
-                level_eta = self._step_effects(row, own, likelihood, level_eta, rng)
-                self.effects[row], self.between[row] = own.effects, own.between[0, 0]
+                effects = FurtherEffects(
+                    self.group, self.effects[row], np.array([[self.between[row]]])
+                )
+                level_eta = self._step_effects(row, effects, likelihood, level_eta, rng)
+                self.effects[row], self.between[row] = effects.effects, effects.between[0, 0]
             for factor in self.more[row]:
                 level_eta = self._step_effects(row, factor, likelihood, level_eta, rng)
             eta[level] = level_eta
 
     def _step_effects(
-        self, row: int, own: FurtherEffects, likelihood: Likelihood, eta: Floats, rng: Generator
+        self, row: int, factor: FurtherEffects, likelihood: Likelihood, eta: Floats, rng: Generator
     ) -> Floats:
         """Effects of a grouping factor on the log odds of a level, and their variance."""
-        own.effects, eta = step_effects(
+        factor.effects, eta = step_effects(
             np.ones((len(eta), 1)),
-            own.group,
+            factor.group,
             likelihood,
             eta,
-            own.effects,
-            own.between,
+            factor.effects,
+            factor.between,
             rng,
             exact=False,
         )
-        squares = float((own.effects**2).sum())
-        shape = 1 + len(own.effects) / 2
-        own.between = np.array([[(_LOGIT_BETWEEN + squares / 2) / rng.standard_gamma(shape)]])
+        squares = float((factor.effects**2).sum())
+        shape = 1 + len(factor.effects) / 2
+        factor.between = np.array([[(_LOGIT_BETWEEN + squares / 2) / rng.standard_gamma(shape)]])
         # What all groups share is moved to the constant.
         self.slopes[row, :1] += exchange_effects(
-            own.effects,
-            own.between,
+            factor.effects,
+            factor.between,
             0,
-            np.ones((len(own.effects), 1)),
+            np.ones((len(factor.effects), 1)),
             rng,
             present=self.slopes[row, :1],
             prior=np.full(1, _LOGIT_PRECISION),

@@ -97,15 +97,17 @@ class DisjointClasses:
         values, whole = latent[:, index], self.numbers[index].whole
         if rng.uniform() < _HALF:
             ends = _hold_least(self.classes, lower, upper, self._measure(values).least, whole=whole)
-            held = values == ends.lower
+            is_extreme = values == ends.lower
         else:
             mirrored = _hold_least(
                 self.classes, upper, lower, -self._measure(values).most, whole=whole
             )
             ends = CellEnds(-mirrored.upper, -mirrored.lower)
-            held = values == ends.upper
+            is_extreme = values == ends.upper
         # Whoever is least or greatest stays.
-        return CellEnds(np.where(held, values, ends.lower), np.where(held, values, ends.upper))
+        return CellEnds(
+            np.where(is_extreme, values, ends.lower), np.where(is_extreme, values, ends.upper)
+        )
 
     def arrange(self, latent: Floats, rng: Generator) -> None:
         """Move first values to where neighbours are apart, as far as that is easily found.
@@ -194,10 +196,10 @@ class _ClassBoxes:
         least = rows[np.append(True, changes)[: len(rows)]]
         most = rows[np.append(changes, True)[: len(rows)]]
         # Only what is tight has both ends.
-        inside = (lower[least] + np.minimum(near_lower, upper)[least]) / 2
-        values[least] = np.minimum(values[least], inside)
-        inside = (upper[most] + np.maximum(near_upper, lower)[most]) / 2
-        values[most] = np.maximum(values[most], inside)
+        midpoint = (lower[least] + np.minimum(near_lower, upper)[least]) / 2
+        values[least] = np.minimum(values[least], midpoint)
+        midpoint = (upper[most] + np.maximum(near_upper, lower)[most]) / 2
+        values[most] = np.maximum(values[most], midpoint)
         return values
 
 

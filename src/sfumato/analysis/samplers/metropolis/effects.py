@@ -51,8 +51,8 @@ class GroupEffects:
         self.effects: Floats = np.zeros((len(self.rows), len(self.random)))
         sizes = np.mean(design[:, self.random] ** 2, axis=0)
         self.between: Floats = np.diag(_FIRST_SHARE * scale / np.maximum(sizes, 1e-300))
-        own = replace(problem, groups=factor.groups)
-        self.exchanges = find_exchanges(own, design, self.random)
+        of_factor = replace(problem, groups=factor.groups)
+        self.exchanges = find_exchanges(of_factor, design, self.random)
 
     def predict(self, design: Floats) -> Floats:
         """What effects add to the predictor of each record."""

@@ -56,36 +56,36 @@ class GroupTarget:
     number : which of the numbers.
     """
 
-    def __init__(self, own: GroupLevel, chain: Chain, number: int) -> None:
-        self.own, self.chain, index = own, chain, own.first + number
+    def __init__(self, level: GroupLevel, chain: Chain, number: int) -> None:
+        self.level, self.chain, index = level, chain, level.first + number
         self.terms = chain.predictor.number_terms[index]
         self.weights = chain.predictor.function_weights(index, chain.coefficients())
-        self.present: Floats = chain.latent[own.rows, index].copy()
+        self.present: Floats = chain.latent[level.rows, index].copy()
         self.values_now = self.terms.values(chain.latent[:, index])
         self.effect = find_intercept_effect(chain)
         self.taken = [
-            self.effect is not None and is_constant_in_groups(weight, own.group)
+            self.effect is not None and is_constant_in_groups(weight, level.group)
             for weight in self.weights
         ]
-        self.released = own.own.released[number]
-        self.conditional = own.model.condition(number, chain.latent[own.rows, own.first :])
-        self.shift = own.shift_released(chain, number)
-        self.follow = own.follow_records(chain, number, self.present)
-        self.size = float(own.own.size[number])
+        self.released = level.start.released[number]
+        self.conditional = level.model.condition(number, chain.latent[level.rows, level.first :])
+        self.shift = level.shift_released_values(chain, number)
+        self.follow = level.follow_records(chain, number, self.present)
+        self.size = float(level.start.size[number])
 
     @property
     def slope(self) -> Floats:
         """By how much the total of a group changes with the value, where that is linear."""
-        slope = np.zeros(len(self.own.rows))
+        slope = np.zeros(len(self.level.rows))
         for weight, is_taken, is_linear in zip(
             self.weights, self.taken, self.terms.linear, strict=True
         ):
-            slope = slope + (weight[self.own.rows] if is_taken and is_linear else 0.0)
+            slope = slope + (weight[self.level.rows] if is_taken and is_linear else 0.0)
         return slope
 
     def evaluate(self, x: Floats) -> tuple[LogDensity, Floats]:
         """Log density and derivatives, and what effects take over."""
-        chain, rows, group = self.chain, self.own.rows, self.own.group
+        chain, rows, group = self.chain, self.level.rows, self.level.group
         with np.errstate(all="ignore"):
             parts = [self.conditional.evaluate(x), self.released.evaluate(x, self.shift)]
             log, gradient, curvature = (np.asarray(a + b) for a, b in zip(*parts, strict=True))
@@ -119,9 +119,9 @@ class GroupTarget:
         noise = np.where(
             self.released.missing | self.released.clipped, _UNINFORMATIVE * self.size**2, noise
         )
-        told = 1 / np.maximum(noise, 1e-12 * self.size**2)
-        precision = told + self.follow.precision
-        right = told * (self.released.values + self.shift) + self.follow.right
+        release_precision = 1 / np.maximum(noise, 1e-12 * self.size**2)
+        precision = release_precision + self.follow.precision
+        right = release_precision * (self.released.values + self.shift) + self.follow.right
         if self.effect is not None:
             pull = pull_of_effects(self.chain, self.effect, self.slope, self.present)
             precision, right = precision + pull.precision, right + pull.right
@@ -138,33 +138,41 @@ class GroupLevel:
     """
 
     def __init__(self, start: SharedStart, warmup: int) -> None:
-        own = start.group_level
-        assert own is not None  # noqa: S101 - asked before
-        self.own = own
+        group_start = start.group_level
+        assert group_start is not None  # noqa: S101 - asked before
+        self.start = group_start
         self.group = np.asarray(start.problem.groups)
         self.rows = find_first_records(self.group)
         self.first = start.record_numbers
-        self.categories = len(own.problem.categories)
-        dummies = sum(len(category.levels) - 1 for category in own.problem.categories)
+        self.categories = len(group_start.problem.categories)
+        dummies = sum(len(category.levels) - 1 for category in group_start.problem.categories)
         self.model = NumberModel(
-            own.clean, dummies, len(own.problem.numbers), own.mixture, None, 0, []
+            group_start.clean,
+            dummies,
+            len(group_start.problem.numbers),
+            group_start.mixture,
+            None,
+            0,
+            [],
         )
         self.proposal = JointProposal(warmup)
 
     def build_level_model(self, category: int, earlier: int) -> LevelModel:
         """The model of the levels of a category of groups."""
-        return LevelModel(self.own.problem.categories[category], self.own.clean, earlier, None, 0)
+        return LevelModel(
+            self.start.problem.categories[category], self.start.clean, earlier, None, 0
+        )
 
     def scale_columns(self, latent: Floats) -> Floats:
         """(record, number) the groups' numbers as columns of size about one."""
-        columns: Floats = latent[:, self.first :] - self.own.centre.mean(axis=0)
-        return columns / self.own.size
+        columns: Floats = latent[:, self.first :] - self.start.centre.mean(axis=0)
+        return columns / self.start.size
 
     def step(self, chain: Chain) -> None:
         """A step of all numbers of groups, and of the parameters of their model."""
-        for number in range(len(self.own.released)):
+        for number in range(len(self.start.released)):
             self._step_number(chain, number)
-        if self.own.released:
+        if self.start.released:
             self._step_jointly(chain)
             self.model.update(chain.latent[self.rows, self.first :], chain.rng)
 
@@ -204,7 +212,7 @@ class GroupLevel:
 
         A value is m + s z, with m and s its mean and SD given the group's total; z stays as it is.
         """
-        number = chain.passes % len(self.own.released)
+        number = chain.passes % len(self.start.released)
         target = GroupTarget(self, chain, number)
         if len(chain.random) != 1 or not (all(target.taken) and all(target.terms.linear)):
             return
@@ -254,12 +262,12 @@ class GroupLevel:
         log -= 0.5 * float((chain.prior * chain.beta**2).sum())
         return float(log) + self.model.log_prior(groups)
 
-    def shift_released(self, chain: Chain, number: int) -> Floats | float:
+    def shift_released_values(self, chain: Chain, number: int) -> Floats | float:
         """What correlated noise of other numbers of groups says, taken off the released values."""
-        weights = self.own.error_regressions[number]
+        weights = self.start.error_regressions[number]
         if weights is None:
             return 0.0
-        released = np.column_stack([other.values for other in self.own.released])
+        released = np.column_stack([other.values for other in self.start.released])
         noise = released - chain.latent[self.rows, self.first :]
         shift: Floats = -(weights * noise).sum(axis=1)
         return shift
@@ -269,7 +277,7 @@ class GroupLevel:
 
     def _slopes(self, chain: Chain, number: int) -> tuple[Floats, list[tuple[LevelModel, Floats]]]:
         """Of records' numbers, and of the log odds of their levels, on a number of groups."""
-        column, size = chain.group_columns[number], self.own.size[number]
+        column, size = chain.group_columns[number], self.start.size[number]
         levels = [
             (model, model.slopes[:, column] / size) for model in chain.levels[self.categories :]
         ]
@@ -287,9 +295,9 @@ class GroupLevel:
             right = right + precision * present + chain.numbers.effects @ weighted
         for model, steep in levels:
             for row, slope in enumerate(steep):
-                own = slope**2 / model.between[row]
-                precision = precision + own
-                right += own * present + slope * model.effects[row, :, 0] / model.between[row]
+                pull = slope**2 / model.between[row]
+                precision = precision + pull
+                right += pull * present + slope * model.effects[row, :, 0] / model.between[row]
         return _Quadratic(precision, right)
 
     def _let_records_follow(self, chain: Chain, number: int, change: Floats) -> None:
@@ -322,7 +330,7 @@ class GroupLevel:
             else:
                 by_record = chain.outcome.evaluate(chain.eta + change[level]).log
                 logs[level] += np.bincount(group, by_record, len(rows))
-            if self.own.released:
+            if self.start.released:
                 logs[level] += self.model.log(own_residual - own_shifts[level])
             if self.first and clustered:
                 moved = chain.numbers.effects - shifts[level]
@@ -333,8 +341,8 @@ class GroupLevel:
                 logs[level] += np.bincount(group, by_record, len(rows))
             for later in range(category + 1, len(chain.levels)):
                 by_row = chain.log_later_category(later, category, level)
-                own = later < self.categories
-                logs[level] += by_row if own else np.bincount(group, by_row, len(rows))
+                is_by_group = later < self.categories
+                logs[level] += by_row if is_by_group else np.bincount(group, by_row, len(rows))
         drawn = draw_category(logs, chain.rng)
         if taken and effect is not None:
             chain.effects[:, effect] -= change[drawn, rows]

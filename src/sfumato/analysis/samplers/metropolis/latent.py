@@ -269,7 +269,7 @@ class LatentTarget:
             log = outcome.log + prior.log + measurement.log
             gradient = outcome.gradient + prior.gradient + measurement.gradient
             curvature = outcome.curvature + prior.curvature + measurement.curvature
-        return _forbid_undefined(log, gradient, curvature), eta
+        return _forbid_undefined_values(log, gradient, curvature), eta
 
     def predict(self, latent: Floats) -> Floats:
         """The linear predictor at latent values."""
@@ -302,7 +302,7 @@ class LatentTarget:
         return self.conditional.with_noise(self.released.values + self.shift, noise)
 
 
-def _forbid_undefined(log: Floats, gradient: Floats, curvature: Floats) -> LogDensity:
+def _forbid_undefined_values(log: Floats, gradient: Floats, curvature: Floats) -> LogDensity:
     """Where the model has no value the density is zero: no way leads there, nor out."""
     undefined = ~(np.isfinite(log) & np.isfinite(gradient) & np.isfinite(curvature))
     if not undefined.any():
@@ -436,7 +436,7 @@ def step_true_outcome(outcome: OutcomeModel, eta: Floats, passes: int, rng: Gene
             log = measurement.log - 0.5 * residual**2 / variance
             gradient = measurement.gradient * slope + residual / variance
             curvature = measurement.curvature * slope**2 + 1 / variance
-        return _forbid_undefined(log, gradient, curvature), y
+        return _forbid_undefined_values(log, gradient, curvature), y
 
     if passes % 2:
         width = np.sqrt(variance * noise / (variance + noise))

@@ -359,7 +359,7 @@ class OutcomeModel:
         threshold = rng.uniform(size=eta.shape[1]) * cumulative[-1]
         self.codes = (cumulative[:-1] < threshold).sum(axis=0)
 
-    def log_released(self, eta: Floats) -> Floats:
+    def log_released_outcome(self, eta: Floats) -> Floats:
         """The log-likelihood of what was released of the outcome."""
         if self.family != "multinomial" or self.level_logs is None:
             return self.evaluate(eta).log

@@ -97,7 +97,9 @@ class PointwisePredictor:
     def __post_init__(self) -> None:
         problem = self.chain.problem
         self.numbers = self.chain.start.record_numbers
-        self.own = [i for i, category in enumerate(problem.categories) if not category.by_group]
+        self.record_categories = [
+            i for i, category in enumerate(problem.categories) if not category.by_group
+        ]
         released = self.chain.start.released[: self.numbers]
         self.normal = all(x.number.growth is None and not len(x.intervals) for x in released)
         self.normal &= not any(x.number.laplace for x in released)
@@ -135,14 +137,14 @@ class PointwisePredictor:
         codes, latent, eta = chain.codes.copy(), chain.latent.copy(), chain.eta
         weights: list[Floats] = []
         logs: list[Floats] = []
-        places: list[Floats] = []
+        etas: list[Floats] = []
         for piece in self._list_pieces():
             weights.append(piece.log_weight)
-            place, log = piece.eta, self._log_likelihood(piece)
+            drawn_eta, log = piece.eta, self._log_likelihood(piece)
             if piece.sd is not None:
-                place = place + piece.sd * self.rng.standard_normal(len(place))
+                drawn_eta = drawn_eta + piece.sd * self.rng.standard_normal(len(drawn_eta))
             logs.append(piece.log_weight + log)
-            places.append(place)
+            etas.append(drawn_eta)
         chain.codes[:], chain.latent[:] = codes, latent
         chain.write_levels()
         chain.predictor.refresh()
@@ -150,7 +152,7 @@ class PointwisePredictor:
         stacked = np.stack(weights)
         log_likelihood = np.logaddexp.reduce(logs) - np.logaddexp.reduce(stacked)
         records = np.arange(stacked.shape[1])
-        drawn = np.stack(places)[draw_category(stacked, self.rng), ..., records].T
+        drawn = np.stack(etas)[draw_category(stacked, self.rng), ..., records].T
         return OutcomePrediction(
             log_likelihood + outcome.log_constants(), outcome.draw(drawn, self.rng)
         )
@@ -158,12 +160,12 @@ class PointwisePredictor:
     def _list_pieces(self) -> Iterator[_Piece]:
         """All combinations of levels, components and points."""
         chain = self.chain
-        counts = [range(chain.levels[i].count) for i in self.own]
+        counts = [range(chain.levels[i].count) for i in self.record_categories]
         for cell in itertools.product(*counts):
-            chain.codes[:, self.own] = cell
+            chain.codes[:, self.record_categories] = cell
             chain.write_levels()
             log_prior = np.zeros(chain.problem.records)
-            for i, level in zip(self.own, cell, strict=True):
+            for i, level in zip(self.record_categories, cell, strict=True):
                 log_prior = log_prior + chain.levels[i].log_posterior()[level]
             if not self.numbers:
                 chain.predictor.refresh()
@@ -240,7 +242,7 @@ class PointwisePredictor:
         """Of the outcome, the spread of the linear predictor integrated out."""
         outcome, eta, sd = self.chain.outcome, piece.eta, piece.sd
         if sd is None:
-            return outcome.log_released(eta)
+            return outcome.log_released_outcome(eta)
         if outcome.linear:
             variance = outcome.variance + sd**2
             log: Floats = -0.5 * (outcome.true - eta) ** 2 / variance

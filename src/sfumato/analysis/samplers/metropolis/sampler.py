@@ -211,10 +211,10 @@ def _collect_pointwise(problem: Problem, runs: list[_Run]) -> Pointwise:
     """Likelihoods and predictions of all chains, in the problem's own order of records."""
     back = np.argsort(find_order(problem))
     thinning, count = runs[0].thinning, min(len(run.predictions) for run in runs)
-    kept = [run.predictions[:count] for run in runs]
+    predictions = [run.predictions[:count] for run in runs]
     return Pointwise(
-        log_likelihood=np.array([[x.log_likelihood[back] for x in chain] for chain in kept]),
-        predicted=np.array([[x.drawn[back] for x in chain] for chain in kept]),
+        log_likelihood=np.array([[x.log_likelihood[back] for x in chain] for chain in predictions]),
+        predicted=np.array([[x.drawn[back] for x in chain] for chain in predictions]),
         interval=thinning,
     )
 

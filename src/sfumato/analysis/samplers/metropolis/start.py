@@ -326,11 +326,11 @@ def _renumber(groups: Integers) -> Integers:
 
 def list_further_groups(problem: Problem) -> list[Integers]:
     """The groups of further grouping factors, each of the same groups once."""
-    listed: list[Integers] = []
+    distinct: list[Integers] = []
     for factor in problem.factors:
-        if not any(np.array_equal(factor.groups, groups) for groups in listed):
-            listed.append(factor.groups)
-    return listed[1:]
+        if not any(np.array_equal(factor.groups, groups) for groups in distinct):
+            distinct.append(factor.groups)
+    return distinct[1:]
 
 
 def _order_records(problem: Problem) -> Problem:
@@ -508,15 +508,15 @@ def draw_first_latent(start: SharedStart, rng: Generator) -> Floats:
     for i, number in enumerate(start.problem.numbers):
         terms = NumberTerms(start.problem, i, 1.0)
 
-        def undefined(values: Floats, terms: NumberTerms = terms) -> Mask:
+        def is_undefined(values: Floats, terms: NumberTerms = terms) -> Mask:
             finite = [np.isfinite(value) for value in terms.values(values)]
             return ~np.logical_and.reduce(finite) if finite else np.zeros(len(values), bool)
 
         # A logarithm may not exist at a draw; mostly it does at its centre, or as released.
         for fallback in (start.centre[:, i], start.released[i].values):
-            bad = undefined(latent[:, i])
+            bad = is_undefined(latent[:, i])
             latent[bad, i] = fallback[bad]
-        bad = undefined(latent[:, i])
+        bad = is_undefined(latent[:, i])
         if bad.all():
             raise MeasureError(
                 f"A function of '{number.name}' has no finite value near what was released.",
@@ -524,7 +524,7 @@ def draw_first_latent(start: SharedStart, rng: Generator) -> Floats:
             )
         if bad.any():
             latent[bad, i] = np.median(latent[~bad, i])
-        still_bad = undefined(latent[:, i])
+        still_bad = is_undefined(latent[:, i])
         if still_bad.any():
             latent[:, i] = np.where(still_bad, np.max(latent[~bad, i]), latent[:, i])
         if isinstance(number, GeneralisedNumber):
