@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.plan.first_plan import first_plan, suggest_schema
-from sfumato.plan.mending import find_followed, share_told
+from sfumato.plan.mending import find_followers, measure_prediction
 from sfumato.plan.update import update_plan
 
 
@@ -40,14 +40,14 @@ def census() -> sf.Dataset:
 
 
 def test_what_follows_from_another_variable_is_said(census):
-    followed = find_followed(census)
+    followed = find_followers(census)
     assert followed == {"density": "region", "income_decile": "income"}
     assert suggest_schema(census)["density"].reason.endswith("It follows from 'region'.")
     # Neither what merely goes along with something, nor what nobody shares.
     loose = _make_census().with_columns(
         number=pl.int_range(900), often=pl.col("density") + (pl.int_range(900) % 5 == 0)
     )
-    assert {"number", "often"}.isdisjoint({*find_followed(sf.Dataset(loose))})
+    assert {"number", "often"}.isdisjoint({*find_followers(sf.Dataset(loose))})
 
 
 def test_a_number_that_follows_from_a_place_is_left_out_with_the_reason(census, tmp_path):
@@ -84,5 +84,5 @@ def test_the_share_told_against_a_slow_reference(pairs):
         others += sum(of_code.values()) - 1
     chance = others * max(Counter(values).values()) / len(pairs)
     expected = (right - chance) / (others - chance) if others > chance else 0.0
-    found = share_told(pl.Series(codes), pl.Series(values))
+    found = measure_prediction(pl.Series(codes), pl.Series(values))
     assert found == pytest.approx(expected)

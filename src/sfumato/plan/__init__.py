@@ -207,13 +207,13 @@ class Plan:
 
     def _inform(self, measures: dict[str, Measure]) -> dict[str, Measure]:
         """The measures with what steps tell them, where nobody has set it."""
-        told: dict[str, dict[str, Any]] = {}
+        settings: dict[str, dict[str, Any]] = {}
         for step in self.steps:
             for name in step.informs:
-                told.setdefault(name, {}).update(step.set_report(name))
+                settings.setdefault(name, {}).update(step.set_report(name))
         informed = dict(measures)
         for label, measure in measures.items():
-            unset = {name: value for name, value in told.get(measure.name, {}).items()
+            unset = {name: value for name, value in settings.get(measure.name, {}).items()
                      if getattr(measure, name) is None}  # fmt: skip
             if unset:
                 informed[label] = replace(measure, **unset)  # type: ignore[type-var]

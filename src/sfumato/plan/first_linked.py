@@ -67,7 +67,7 @@ def first_linked_plan(
             hint="inspect each file by itself; or write the keys into a plan: see the page "
             "'Linked tables'.",
         )
-    joined = find_joined([s.key for s in keys], person)
+    joined = find_joined_tables([s.key for s in keys], person)
     chosen = {name: data for name, data in tables.items() if name in joined}
     links = [s for s in keys if {s.key.table, s.key.to_table} <= joined]
     structure = Structure(tuple(chosen), tuple(s.key for s in links), split_name(person))
@@ -105,12 +105,12 @@ def _plan_all(
 
 def _choose_class_size(profile: str | None) -> int:
     """As many persons as a profile asks for, and never fewer than is usual."""
-    asked = () if profile is None else split_profile(profile).joined
-    least = [target.least for target in asked if target.name == "k" and target.least is not None]
+    targets = () if profile is None else split_profile(profile).joined
+    least = [target.least for target in targets if target.name == "k" and target.least is not None]
     return max(_CLASS_SIZE, *(math.ceil(number) for number in least), 0)
 
 
-def find_joined(keys: Sequence[ForeignKey], person: str) -> set[str]:
+def find_joined_tables(keys: Sequence[ForeignKey], person: str) -> set[str]:
     """The tables that lead to the persons, and those to which these lead."""
     owned, joined = {split_name(person)[0]}, set[str]()
     while joined != owned:
@@ -142,9 +142,9 @@ def _plan_table(
     roles = declare_keys(structure, name)
     if not set(data.columns) - set(roles):
         return Plan(schema=roles)
-    rest = replace(data.without(roles), given_identity=None)
-    own = None if decided is None else decided.without(roles)
-    suggested = first_plan(rest, own, profile=profile)
+    without_keys = replace(data.without(roles), given_identity=None)
+    decided_here = None if decided is None else decided.without(roles)
+    suggested = first_plan(without_keys, decided_here, profile=profile)
     schema = Schema({**roles, **suggested.schema})
     # Who a record is follows from its keys here.
     schema = schema.changed([n for n in schema if schema[n].identity], identity=None)

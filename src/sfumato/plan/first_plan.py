@@ -29,8 +29,8 @@ from sfumato.methods.recode import Recode
 from sfumato.methods.shift_dates import ShiftDates
 from sfumato.methods.weights import Weights
 from sfumato.plan import Plan
-from sfumato.plan.mending import Mends, find_followed, mend, share_told
-from sfumato.plan.profile_steps import AskedByProfile, read_profile
+from sfumato.plan.mending import Mends, find_followers, measure_prediction, mend
+from sfumato.plan.profile_steps import ProfileRequirements, read_profile
 from sfumato.risk.location_intersection import LocationIntersection
 from sfumato.schema import Column, Schema
 from sfumato.schema.inference.coordinates import find_coordinates
@@ -87,25 +87,25 @@ def first_plan(data: Dataset, schema: Schema | None = None, *, profile: str | No
     """
     _require_records(data)
     suggested = suggest_schema(data) if schema is None else schema
-    asked = read_profile(profile, data, smallest=_CLASS_SIZE)
-    if schema is None and not asked.steps:
-        suggested = _declare_shifted(data, suggested)
+    requirements = read_profile(profile, data, smallest=_CLASS_SIZE)
+    if schema is None and not requirements.steps:
+        suggested = _declare_shifted_dates(data, suggested)
     # A code for missing must not count as a value.
     declared = data.with_schema(suggested)
     mends = mend(
         declared,
         Mends() if schema is None else _find_left_out(data, schema),
-        partial(_list_steps, asked=asked),
+        partial(_list_steps, requirements=requirements),
         most=_LEAKING_SHARE,
-        k=asked.k,
+        k=requirements.k,
         roles=schema is None,
     )
     final = mends.declare(suggested)
-    draft = _draft(declared, final, mends, asked)
+    draft = _draft(declared, final, mends, requirements)
     return Plan(
         schema=final,
         steps=draft.steps,
-        targets=_choose_targets(draft, asked.k),
+        targets=_choose_targets(draft, requirements.k),
         evaluate=_choose_measures(draft),
         read=_describe_reading(data),
         profile=profile,
@@ -115,7 +115,7 @@ def first_plan(data: Dataset, schema: Schema | None = None, *, profile: str | No
 def _find_left_out(data: Dataset, schema: Schema) -> Mends:
     """What an earlier first plan has left out since it follows from another variable."""
     inferred = Schema.infer(data.frame, known=data.schema)
-    followed = find_followed(data.with_schema(schema))
+    followed = find_followers(data.with_schema(schema))
     return Mends(
         followers={
             name: followed[name]
@@ -135,7 +135,7 @@ def suggest_schema(data: Dataset) -> Schema:
     # The file brings the labels of its values each time it is read.
     labelled = [name for name, column in schema.items() if column.labels]
     schema = schema.changed(labelled, labels=None)
-    followed = find_followed(data)
+    followed = find_followers(data)
     return schema.with_columns(
         {
             name: replace(schema[name], reason=f"{schema[name].reason} It follows from '{source}'.")
@@ -144,7 +144,7 @@ def suggest_schema(data: Dataset) -> Schema:
     )
 
 
-def _declare_shifted(data: Dataset, schema: Schema) -> Schema:
+def _declare_shifted_dates(data: Dataset, schema: Schema) -> Schema:
     """Dates that change within a person, such as visits, are known to nobody once they are shifted.
 
     Others, such as a birth date, stay what they are: they are shifted too, and made alike.
@@ -201,13 +201,15 @@ class _Draft:
 
 
 def _list_steps(
-    data: Dataset, schema: Schema, mends: Mends, *, asked: AskedByProfile
+    data: Dataset, schema: Schema, mends: Mends, *, requirements: ProfileRequirements
 ) -> list[Method]:
-    return _draft(data, schema, mends, asked).steps
+    return _draft(data, schema, mends, requirements).steps
 
 
-def _draft(data: Dataset, schema: Schema, mends: Mends, asked: AskedByProfile) -> _Draft:
-    draft = _draft_without_groups(data, schema, mends, asked)
+def _draft(
+    data: Dataset, schema: Schema, mends: Mends, requirements: ProfileRequirements
+) -> _Draft:
+    draft = _draft_without_groups(data, schema, mends, requirements)
     schema_left = draft.left.schema
     groups = [n for n in schema_left.having("cluster") if schema_left[n].cells is None]
     if not groups:
@@ -217,35 +219,35 @@ def _draft(data: Dataset, schema: Schema, mends: Mends, asked: AskedByProfile) -
 
 
 def _draft_without_groups(
-    data: Dataset, schema: Schema, mends: Mends, asked: AskedByProfile
+    data: Dataset, schema: Schema, mends: Mends, requirements: ProfileRequirements
 ) -> _Draft:
     steps = [*_unite_spellings(data, schema), *_choose_drops(data, schema, mends)]
-    dropped = [name for step in steps for name in _list_dropped(step, schema)]
-    left = data.with_schema(schema).without(dropped)
-    for step in asked.narrow(left):
+    dropped = [name for step in steps for name in _list_dropped_variables(step, schema)]
+    remaining = data.with_schema(schema).without(dropped)
+    for step in requirements.narrow(remaining):
         steps.append(step)
-        left = step.apply(left)
-    if schema.having("weight") and _can_fit(Weights(), left):
+        remaining = step.apply(remaining)
+    if schema.having("weight") and _can_fit(Weights(), remaining):
         steps.append(Weights())
-    if has_persons(left) and _find_dates(left) and _can_fit(_SHIFT, left):
+    if has_persons(remaining) and _find_dates(remaining) and _can_fit(_SHIFT, remaining):
         steps.append(_SHIFT)
-    noise, blurred = _choose_noise(left)
+    noise, blurred = _choose_noise(remaining)
     if noise is not None:
         steps.append(noise)
-    if known := left.schema.having("quasi"):
-        strata = _choose_strata(left, known, asked.k)
+    if known := remaining.schema.having("quasi"):
+        strata = _choose_strata(remaining, known, requirements.k)
         generalised = [name for name in known if name not in strata]
-        if telling := _find_telling(left, generalised):
+        if telling := _find_telling(remaining, generalised):
             steps.append(Drop(variables=telling))
-            left = left.without(telling)
-        if (displace := _choose_displacement(left, generalised)) is not None:
+            remaining = remaining.without(telling)
+        if (displace := _choose_displacement(remaining, generalised)) is not None:
             # Nothing else needs to be made alike, so places can stay near where they are.
             steps.append(displace)
-            left = left.with_schema(left.schema.changed(generalised, role="other"))
-            return _Draft(steps, left, noise, blurred)
-        steps.append(KAnonymity(k=asked.k, output=_choose_output(generalised, mends, asked),
-                                strata=strata))  # fmt: skip
-    return _Draft(steps, left, noise, blurred)
+            remaining = remaining.with_schema(remaining.schema.changed(generalised, role="other"))
+            return _Draft(steps, remaining, noise, blurred)
+        output = _choose_output(generalised, mends, requirements)
+        steps.append(KAnonymity(k=requirements.k, output=output, strata=strata))
+    return _Draft(steps, remaining, noise, blurred)
 
 
 def _choose_displacement(data: Dataset, generalised: Sequence[str]) -> DisplaceCoordinates | None:
@@ -253,14 +255,14 @@ def _choose_displacement(data: Dataset, generalised: Sequence[str]) -> DisplaceC
 
     The fewest people in the ring, such that few enough are traced.
     """
-    places = find_coordinates(data.schema)
-    if len(places) != 1 or {*places[0]} != {*generalised}:
+    pairs = find_coordinates(data.schema)
+    if len(pairs) != 1 or {*pairs[0]} != {*generalised}:
         return None
     for k in _IN_RING:
         step = DisplaceCoordinates(k=k)
         try:
             released = step.apply(data, key=bytes(32))
-            attack = LocationIntersection(variables=list(places[0]), k=k)
+            attack = LocationIntersection(variables=list(pairs[0]), k=k)
             traced = attack.measure(data, released).number(f"{attack.name}{AT_WORST}")
         except SfumatoError:
             return None
@@ -270,34 +272,34 @@ def _choose_displacement(data: Dataset, generalised: Sequence[str]) -> DisplaceC
 
 
 def _choose_output(
-    names: Sequence[str], mends: Mends, asked: AskedByProfile
+    names: Sequence[str], mends: Mends, requirements: ProfileRequirements
 ) -> Output | dict[str, Output]:
     """A single value for all; by variable only where the trial asks for another one in some.
 
     The mean of some years would be a part of a year.
     """
-    years: dict[str, Output] = dict.fromkeys(asked.years, "median")
+    years: dict[str, Output] = dict.fromkeys(requirements.years, "median")
     others = {name: how for name, how in {**years, **mends.outputs}.items() if name in names}
     return {**dict.fromkeys(names, "value"), **others} if others else "value"
 
 
 def _choose_targets(draft: _Draft, k: int) -> dict[str, Any]:
-    left, targets = draft.left, dict[str, Any]()
-    if left.schema.having("quasi"):
+    remaining, targets = draft.left, dict[str, Any]()
+    if remaining.schema.having("quasi"):
         targets["k"] = {"min": k}
     if draft.blurred:
         targets["stayed"] = {"max": _UNMOVED_SHARE}
-    if left.schema.having("quasi", "sensitive"):
+    if remaining.schema.having("quasi", "sensitive"):
         targets["recoverable"] = {"max": _LEAKING_SHARE}
-    if left.schema.having("quasi", "weight"):
+    if remaining.schema.having("quasi", "weight"):
         targets["untouched"] = {"max": _FINGERPRINTS}
     return targets
 
 
 def _name_identity(data: Dataset, schema: Schema) -> Schema:
     """Say who a record is: all that is random follows it, and must not follow another next time."""
-    found = find_identifiers(schema, data.column)
-    return schema if found is None else schema.changed(found[0], identity=True)
+    identifiers = find_identifiers(schema, data.column)
+    return schema if identifiers is None else schema.changed(identifiers[0], identity=True)
 
 
 def _describe_reading(data: Dataset) -> dict[str, Any]:
@@ -363,8 +365,8 @@ def _choose_drops(data: Dataset, schema: Schema, mends: Mends) -> list[Method]:
     rare = [
         name for name in schema.having("sensitive") if data.column(name).count() < _RARE * len(data)
     ]
-    if inside := dict.fromkeys((*loose, *named, *rare, *mends.dropped, *mends.followers)):
-        steps.append(Drop(variables=[*inside]))
+    if dropped := dict.fromkeys((*loose, *named, *rare, *mends.dropped, *mends.followers)):
+        steps.append(Drop(variables=[*dropped]))
     return steps
 
 
@@ -372,7 +374,7 @@ def _tells_another(data: Dataset, name: str, schema: Schema) -> bool:
     """Whether what codes begin with gives much of another category away, such as the region."""
     categories = [other for other in schema.having("quasi") if _is_category(schema[other])]
     codes = data.column(name).str.head(_BEGINNING)
-    return any(share_told(codes, data.column(other)) > _MOST_TOLD for other in categories)
+    return any(measure_prediction(codes, data.column(other)) > _MOST_TOLD for other in categories)
 
 
 def _find_telling(data: Dataset, known: Sequence[str]) -> list[str]:
@@ -381,7 +383,10 @@ def _find_telling(data: Dataset, known: Sequence[str]) -> list[str]:
     return [
         name
         for name in data.schema.having("cluster")
-        if any(share_told(data.column(name), category) > _LEAKING_SHARE for category in categories)
+        if any(
+            measure_prediction(data.column(name), category) > _LEAKING_SHARE
+            for category in categories
+        )
     ]
 
 
@@ -389,7 +394,7 @@ def _is_category(column: Column) -> bool:
     return column.kind in ("nominal", "ordinal")
 
 
-def _list_dropped(step: Method, schema: Schema) -> tuple[str, ...]:
+def _list_dropped_variables(step: Method, schema: Schema) -> tuple[str, ...]:
     return step.touches(schema) if isinstance(step, Drop) else ()
 
 
@@ -485,8 +490,8 @@ def _find_codes(values: pl.Series) -> tuple[int, int] | None:
     Noise must not lead beyond a scale. Measurements have no such ends.
     """
     counts = values.drop_nulls().value_counts(name="records").sort(values.name)
-    whole = values.dtype.is_numeric() and bool((counts[values.name] % 1 == 0).all())
-    if not whole or not 1 < len(counts) <= min(_MOST_CODES, len(values) // _RECORDS_A_CODE):
+    are_integers = values.dtype.is_numeric() and bool((counts[values.name] % 1 == 0).all())
+    if not are_integers or not 1 < len(counts) <= min(_MOST_CODES, len(values) // _RECORDS_A_CODE):
         return None
     if counts["records"][0] < _CLASS_SIZE or counts["records"][-1] < _CLASS_SIZE:
         return _round_domain(values)

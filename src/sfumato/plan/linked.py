@@ -22,7 +22,7 @@ from sfumato.method import Method
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.methods.shift_dates import ShiftDates
 from sfumato.plan import Plan, Writing
-from sfumato.plan.profile import build_measures, compare_targets, list_narrowed
+from sfumato.plan.profile import build_measures, compare_targets, list_narrowed_measures
 from sfumato.plan.targets import Target, find_number, measures_for, read_targets, require_labels
 from sfumato.plan.toml_reader import VERSION, PlanReader, parse_toml, read_text
 from sfumato.plan.toml_writer import format_key, format_value, write_sections
@@ -123,19 +123,20 @@ class LinkedPlan:
                     hint="give the profile to the plan for all tables.",
                 )
         put("profile", profile)
-        asked = self.profile_targets
-        put("tables", {n: _replace_parts(plan, release=writing, **_add_profile_targets(plan, asked))
+        profile_targets = self.profile_targets
+        added = {n: _add_profile_targets(plan, profile_targets) for n, plan in tables.items()}
+        put("tables", {n: _replace_parts(plan, release=writing, **added[n])
                        for n, plan in tables.items()})  # fmt: skip
         pairs = keys.items() if isinstance(keys, Mapping) else ()
         put("keys", tuple(ForeignKey.parse(*pair) for pair in pairs) or tuple(keys))
         put("person", person)
         put("steps", tuple(steps))
         bounds = read_targets(targets) if isinstance(targets, Mapping) else tuple(targets)
-        put("targets", _add_missing(bounds, asked.joined))
+        put("targets", _add_missing(bounds, profile_targets.joined))
         if not isinstance(evaluate, Mapping):
             evaluate = {measure.name: measure for measure in evaluate}
         require_labels(evaluate)
-        put("evaluate", {**evaluate, **asked.joined_measures, **evaluate})
+        put("evaluate", {**evaluate, **profile_targets.joined_measures, **evaluate})
         put("release", writing)
         put("files", {n: f for n, f in (files or {}).items() if f != n})
         _ = self.structure
@@ -212,13 +213,17 @@ class LinkedPlan:
             for table in self.structure.owned
             for variable in self.tables[table].schema.having("quasi")
         }
-        asked = self.profile_targets
-        lines = compare_targets(asked.joined, self.targets)
-        lines += list_narrowed(asked.joined, self.targets, self.measures, declared)
+        profile_targets = self.profile_targets
+        lines = compare_targets(profile_targets.joined, self.targets)
+        lines += list_narrowed_measures(
+            profile_targets.joined, self.targets, self.measures, declared
+        )
         for table, plan in self.tables.items():
-            own = compare_targets(asked.of_tables, plan.targets)
-            own += list_narrowed(asked.of_tables, plan.targets, plan.measures, set(plan.schema))
-            lines += [f"{table}: {line}" for line in own]
+            of_table = compare_targets(profile_targets.of_tables, plan.targets)
+            of_table += list_narrowed_measures(
+                profile_targets.of_tables, plan.targets, plan.measures, set(plan.schema)
+            )
+            lines += [f"{table}: {line}" for line in of_table]
         return tuple(lines)
 
     def _require_steps(self) -> None:
@@ -240,7 +245,7 @@ class LinkedPlan:
                     f"Step {number}, shift_dates, counts days from an event of one table only.",
                     hint="put it into the steps of that table, or give window instead of origin.",
                 )
-            for name in _list_named(step):
+            for name in _list_named_variables(step):
                 table, variable = split_name(name)
                 if table not in self.tables:
                     raise PlanError(
@@ -294,8 +299,8 @@ class LinkedPlan:
     @classmethod
     def load(cls, path: str | Path) -> LinkedPlan:
         """Read a plan from a TOML file."""
-        place = Path(path)
-        return _parse(read_text(place), name=str(place), folder=place.parent)
+        file = Path(path)
+        return _parse(read_text(file), name=str(file), folder=file.parent)
 
     @classmethod
     def parse(cls, text: str) -> LinkedPlan:
@@ -309,12 +314,12 @@ class LinkedPlan:
             table = _write_table(name, plan, self.files.get(name), comments=comments)
             # What roles and kinds mean is said once.
             lines += [line for line in table if not (number and line.startswith(_LEGEND))]
-        whole = Plan(
+        overall = Plan(
             steps=self.steps, targets=self.targets, evaluate=self.evaluate, release=self.release
         )
         about = "\n# Over all tables, after the steps of each; targets are of the joined view."
         lines += [about] if comments else []
-        lines += write_sections(whole, ("steps", "targets", "evaluate", "release"), comments)
+        lines += write_sections(overall, ("steps", "targets", "evaluate", "release"), comments)
         return "\n".join(lines).strip() + "\n"
 
     @property
@@ -363,16 +368,16 @@ def split_profile(name: str) -> ProfileTargets:
     )
 
 
-def _add_missing(stated: tuple[Target, ...], asked: tuple[Target, ...]) -> tuple[Target, ...]:
+def _add_missing(stated: tuple[Target, ...], required: tuple[Target, ...]) -> tuple[Target, ...]:
     names = {target.name for target in stated}
-    return (*stated, *(target for target in asked if target.name not in names))
+    return (*stated, *(target for target in required if target.name not in names))
 
 
-def _add_profile_targets(plan: Plan, asked: ProfileTargets) -> dict[str, Any]:
+def _add_profile_targets(plan: Plan, required: ProfileTargets) -> dict[str, Any]:
     """The targets and measures of a table, with those of the profile where it sets none."""
     return {
-        "targets": _add_missing(plan.targets, asked.of_tables),
-        "evaluate": {**plan.evaluate, **asked.table_measures, **plan.evaluate},
+        "targets": _add_missing(plan.targets, required.of_tables),
+        "evaluate": {**plan.evaluate, **required.table_measures, **plan.evaluate},
     }
 
 
@@ -381,7 +386,7 @@ def _replace_parts(plan: Plan, **parts: Any) -> Plan:
     return Plan(**{**{name: getattr(plan, name) for name in fields}, **parts})
 
 
-def _list_named(step: Method) -> Iterable[str]:
+def _list_named_variables(step: Method) -> Iterable[str]:
     """The variables that a step over all tables names."""
     named = [*(getattr(step, "variables", None) or ())]
     for option in ("grid", "output", "blank_before"):
@@ -408,7 +413,7 @@ def split_step(step: Method, schemas: Mapping[str, Schema]) -> TableSteps:
     named: Sequence[str] | None = getattr(step, "variables", None)
     parts: dict[str, Method] = {}
     for table, schema in schemas.items():
-        own = {
+        options_of_table = {
             option: {
                 split_name(name)[1]: value
                 for name, value in getattr(step, option).items()
@@ -418,12 +423,12 @@ def split_step(step: Method, schemas: Mapping[str, Schema]) -> TableSteps:
             if isinstance(getattr(step, option, None), dict)
         }
         if named is None:
-            variables = list(replace(step, **own).touches(schema))  # type: ignore[type-var]
+            variables = list(replace(step, **options_of_table).touches(schema))  # type: ignore[type-var]
         else:
             variables = [v for t, v in map(split_name, named) if t == table]
             schema.require(variables)
         if variables:
-            parts[table] = replace(step, variables=variables, **own)  # type: ignore[type-var]
+            parts[table] = replace(step, variables=variables, **options_of_table)  # type: ignore[type-var]
     return TableSteps(step, parts)
 
 
@@ -456,17 +461,17 @@ def _parse(text: str, *, name: str, folder: Path) -> LinkedPlan:
     for table in tables:
         plans[table], files[table] = _read_plan(table, tables[table], name, text, folder)
     # Sections over all tables are those of a plan for one.
-    own = ("profile", "person", "keys", "tables")
-    whole = reader.plan({key: value for key, value in raw.items() if key not in own})
+    linked_sections = ("profile", "person", "keys", "tables")
+    overall = reader.plan({key: value for key, value in raw.items() if key not in linked_sections})
     try:
         return LinkedPlan(
             tables=plans,
             keys=keys,
             person=person,
-            steps=whole.steps,
-            targets=whole.targets,
-            evaluate=whole.evaluate,
-            release=whole.release,
+            steps=overall.steps,
+            targets=overall.targets,
+            evaluate=overall.evaluate,
+            release=overall.release,
             files={table: file for table, file in files.items() if file is not None},
             profile=reader.profile(raw.get("profile")),
         )

@@ -70,7 +70,7 @@ _FOLLOWER = "It is left out: whoever has '{}' has it too."
 Build = Callable[[Dataset, Schema, Mends], Sequence[Method]]
 
 
-def share_told(codes: pl.Series, categories: pl.Series) -> float:
+def measure_prediction(codes: pl.Series, categories: pl.Series) -> float:
     """How often the commonest category of a code is right for its other records, beyond chance."""
     pairs = pl.DataFrame([codes.alias("code"), categories.alias("category")]).drop_nulls()
     counts = pairs.group_by("code", "category").len()
@@ -81,12 +81,12 @@ def share_told(codes: pl.Series, categories: pl.Series) -> float:
     return float((right.sum() - chance) / (others - chance)) if others > chance else 0.0
 
 
-def _is_shared(values: pl.Series) -> bool:
+def _has_shared_values(values: pl.Series) -> bool:
     known = values.drop_nulls()
     return 1 < known.n_unique() <= (1 - _REPEATED) * len(known)
 
 
-def find_followed(data: Dataset) -> dict[str, str]:
+def find_followers(data: Dataset) -> dict[str, str]:
     """Each variable that follows from another one, with that one: a density from its place.
 
     Of two that follow from each other, the number does.
@@ -97,7 +97,7 @@ def find_followed(data: Dataset) -> dict[str, str]:
     some = _draw_sample(data)
     values = {name: _encode(some.column(name)) for name in names}
     levels = {name: values[name].drop_nulls().n_unique() for name in names}
-    sources = [name for name in names if _is_shared(values[name])]
+    sources = [name for name in names if _has_shared_values(values[name])]
     followed: dict[str, str] = {}
     is_number = {name: data.schema[name].kind in ("continuous", "integer") for name in names}
     for name in sorted(names, key=lambda name: not is_number[name]):
@@ -106,7 +106,7 @@ def find_followed(data: Dataset) -> dict[str, str]:
             possible = source != name and levels[source] >= levels[name] > 1
             if not possible or followed.get(source) == name:
                 continue
-            if share_told(values[source], values[name]) >= _FOLLOWS:
+            if measure_prediction(values[source], values[name]) >= _FOLLOWS:
                 followed[name] = source
                 break
     return followed
@@ -132,7 +132,7 @@ def mend(data: Dataset, start: Mends, build: Build, *, most: float, k: int, role
     if len(data.schema) > _MOST_VARIABLES or not data.schema.having("quasi", "sensitive"):
         return start
     trial = _Trial(_draw_sample(data), build, BARELY * most, k)
-    followed = find_followed(trial.data)
+    followed = find_followers(trial.data)
     mends, hopeless = start, set[str]()
     for _ in range(_MOST_ROUNDS):
         before = mends

@@ -53,7 +53,7 @@ def list_weaker(plan: Plan) -> tuple[str, ...]:
     declared = set(plan.schema.having("quasi"))
     return (
         *compare_targets(wanted, plan.targets),
-        *list_narrowed(wanted, plan.targets, plan.measures, declared),
+        *list_narrowed_measures(wanted, plan.targets, plan.measures, declared),
     )
 
 
@@ -62,19 +62,23 @@ def compare_targets(wanted: Sequence[Target], stated: Sequence[Target]) -> list[
     own_targets = {target.name: target for target in stated}
     lines = []
     for target in wanted:
-        own = own_targets[target.name]
-        if target.least is not None and (own.least is None or own.least < target.least):
-            asked, stands = f"at least {target.least:g}", replace(own, most=None)
-        elif target.most is not None and (own.most is None or own.most > target.most):
-            asked, stands = f"at most {target.most:g}", replace(own, least=None)
+        plan_target = own_targets[target.name]
+        if target.least is not None and (
+            plan_target.least is None or plan_target.least < target.least
+        ):
+            bound, stands = f"at least {target.least:g}", replace(plan_target, most=None)
+        elif target.most is not None and (
+            plan_target.most is None or plan_target.most > target.most
+        ):
+            bound, stands = f"at most {target.most:g}", replace(plan_target, least=None)
         else:
             continue
-        described = stands.describe() if stands.plain() else f"{own.name} without a bound"
-        lines.append(f"{described}, where the profile asks for {asked}.")
+        described = stands.describe() if stands.plain() else f"{plan_target.name} without a bound"
+        lines.append(f"{described}, where the profile asks for {bound}.")
     return lines
 
 
-def list_narrowed(
+def list_narrowed_measures(
     wanted: Sequence[Target],
     stated: Sequence[Target],
     measures: Mapping[str, Measure],

@@ -19,7 +19,7 @@ from sfumato.risk.identifiers_left import OLDEST, is_birth, recognise_identifier
 
 
 @dataclass(frozen=True)
-class AskedByProfile:
+class ProfileRequirements:
     """What a profile asks of the steps of a first plan.
 
     Parameters
@@ -46,21 +46,21 @@ class AskedByProfile:
         return narrowed
 
 
-def read_profile(name: str | None, data: Dataset, *, smallest: int) -> AskedByProfile:
+def read_profile(name: str | None, data: Dataset, *, smallest: int) -> ProfileRequirements:
     """What a profile asks of the steps of a first plan for these data."""
     if name is None:
-        return AskedByProfile(smallest)
+        return ProfileRequirements(smallest)
     profile = load_profile(name)
     k = math.ceil(profile.targets.get("k", {}).get("min", smallest))
     steps = _treat_identifiers(name, data) if profile.identifiers else ()
-    return AskedByProfile(max(k, smallest), tuple(steps))
+    return ProfileRequirements(max(k, smallest), tuple(steps))
 
 
 def _treat_identifiers(profile: str, data: Dataset) -> Iterator[Method]:
     """A step for each thing that is done to identifiers."""
-    listed = recognise_identifiers(data, profile, ())
+    identifiers = recognise_identifiers(data, profile, ())
     by_action: dict[str, list[str]] = {}
-    for name, identifier in listed.items():
+    for name, identifier in identifiers.items():
         by_action.setdefault(identifier.action, []).append(name)
     dates = by_action.get("years", [])
     days = [name for name in dates if data.dtype(name) in (pl.Date, pl.Datetime)]

@@ -369,14 +369,14 @@ def read_for_target(target: Target, number: str, evidence: Evidence) -> tuple[fl
     some records were looked at, it must hold at the bad end of the interval; a number of a sample
     that has no interval can keep no promise, and is NaN.
     """
-    value, is_estimate = _read_as_released(target, number, evidence)
+    value, is_estimate = _read_released_number(target, number, evidence)
     filled = f"{number}{FILLED_IN}"
     if filled not in evidence.details or math.isnan(value):
         return value, is_estimate
     return max(value, evidence.number(filled), key=target.distance_beyond), is_estimate
 
 
-def _read_as_released(target: Target, number: str, evidence: Evidence) -> tuple[float, bool]:
+def _read_released_number(target: Target, number: str, evidence: Evidence) -> tuple[float, bool]:
     worst = f"{number}{AT_WORST}"
     if worst in evidence.details:
         return evidence.number(worst), evidence.sampled is not None
@@ -395,11 +395,11 @@ def _read_as_released(target: Target, number: str, evidence: Evidence) -> tuple[
 
 def _describe_filled_in(number: str, value: float, evidence: Evidence) -> str:
     """What an attacker works out before the number is what it is."""
-    filled, plain = evidence.number(f"{number}{FILLED_IN}"), evidence.number(number)
-    if value != filled or value == plain:
+    filled, as_released = evidence.number(f"{number}{FILLED_IN}"), evidence.number(number)
+    if value != filled or value == as_released:
         return ""
     what = evidence.details.get("filled_in", "")
-    return f"once an attacker has worked out {what} (as released it is {plain:g})"
+    return f"once an attacker has worked out {what} (as released it is {as_released:g})"
 
 
 def _describe_sample(evidence: Evidence) -> str:

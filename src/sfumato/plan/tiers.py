@@ -45,21 +45,21 @@ class TierOf:
         return {"name": self.name, "names": list(self.names), "plan": self.plan}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> TierOf:
+    def from_plain(cls, table: Mapping[str, Any]) -> TierOf:
         """As it stood in a plan."""
-        names = plain.get("names", [])
-        texts = [plain.get("name"), plain.get("plan"), *(names if isinstance(names, list) else [0])]
-        if set(plain) != {"name", "names", "plan"} or not all(isinstance(t, str) for t in texts):
+        names = table.get("names", [])
+        texts = [table.get("name"), table.get("plan"), *(names if isinstance(names, list) else [0])]
+        if set(table) != {"name", "names", "plan"} or not all(isinstance(t, str) for t in texts):
             raise PlanError(
                 "[tier] has a name, the names of all tiers and the digest of their plan.",
                 hint="`sfumato protect` writes it; for tiers of your own write [tiers.NAME].",
             )
-        return cls(plain["name"], tuple(names), plain["plan"])
+        return cls(table["name"], tuple(names), table["plan"])
 
 
 def read_tiers(tiers: Mapping[str, Changes]) -> dict[str, dict[str, Any]]:
     """What each tier changes, with its targets in one form."""
-    plain: dict[str, dict[str, Any]] = {}
+    changes_of: dict[str, dict[str, Any]] = {}
     for name, changes in tiers.items():
         if not isinstance(changes, Mapping) or not all(
             isinstance(part, Mapping) for part in changes.values()
@@ -68,11 +68,11 @@ def read_tiers(tiers: Mapping[str, Changes]) -> dict[str, dict[str, Any]]:
                 f"Tier '{name}' must be a table of what it changes.",
                 hint=f"for instance [tiers.{name}] with noise.variance_share = 0.4.",
             )
-        plain[name] = {part: dict(settings) for part, settings in changes.items()}
+        changes_of[name] = {part: dict(settings) for part, settings in changes.items()}
         if "targets" in changes:
             targets = read_targets(changes["targets"])
-            plain[name]["targets"] = {target.name: target.plain() for target in targets}
-    return plain
+            changes_of[name]["targets"] = {target.name: target.plain() for target in targets}
+    return changes_of
 
 
 def require_tiers(plan: Plan) -> None:
@@ -95,7 +95,7 @@ def require_tiers(plan: Plan) -> None:
         raise PlanError("Two tiers have the same name.", hint="upper case makes no other folder.")
     for name in names:
         derive_tier(plan, name)
-    if not any(list_tiered(plan)):
+    if not any(list_tiered_parameters(plan)):
         raise PlanError(
             "No step differs between the tiers.",
             hint="for instance [tiers.public] with noise.variance_share = 0.4.",
@@ -106,8 +106,8 @@ def with_tiers(plan: Plan, tiers: Mapping[str, Changes], tier: TierOf | None) ->
     """The same plan with tiers, or as one of them."""
     from sfumato.plan import Plan
 
-    given = {field.name: getattr(plan, field.name) for field in fields(plan)}
-    return Plan(**{**given, "tiers": tiers, "tier": tier})
+    parts = {field.name: getattr(plan, field.name) for field in fields(plan)}
+    return Plan(**{**parts, "tiers": tiers, "tier": tier})
 
 
 def derive_tier(plan: Plan, name: str) -> Plan:
@@ -140,7 +140,7 @@ def derive_tier(plan: Plan, name: str) -> Plan:
     )
 
 
-def list_tiered(plan: Plan) -> list[tuple[str, ...]]:
+def list_tiered_parameters(plan: Plan) -> list[tuple[str, ...]]:
     """By step, the parameters in which some tier differs from it."""
     sizes = [_find_sizes(plan, tier) for tier in plan.tiers]
     return [
@@ -208,7 +208,7 @@ def _list_tiered_settings(step: Method, sizes: Mapping[str, Any]) -> dict[str, A
     return {name: value for name, value in settings.items() if value not in (None, False)}
 
 
-def _merge_targets(common: tuple[Target, ...], own: Mapping[str, Any]) -> tuple[Target, ...]:
+def _merge_targets(common: tuple[Target, ...], of_tier: Mapping[str, Any]) -> tuple[Target, ...]:
     """The targets of the plan, with those of the tier in place of the same ones."""
-    by_name = {target.name: target for target in (*common, *read_targets(own))}
+    by_name = {target.name: target for target in (*common, *read_targets(of_tier))}
     return tuple(by_name.values())

@@ -267,12 +267,12 @@ def _add_targets(text: str, targets: list[list[str]]) -> str:
     if not added:
         return text
     blocks = _split_blocks(text)
-    own = next((b for b in blocks if b.section == "targets" and not b.label), None)
-    if own is None:
+    section = next((b for b in blocks if b.section == "targets" and not b.label), None)
+    if section is None:
         return text + "\n" + "\n".join(["[targets]", *added]) + "\n"
-    while not own.lines[-1].strip():
-        own.lines.pop()
-    own.lines.extend(added)
+    while not section.lines[-1].strip():
+        section.lines.pop()
+    section.lines.extend(added)
     return "\n".join(line for block in blocks for line in block.lines) + "\n"
 
 

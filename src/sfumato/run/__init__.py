@@ -83,9 +83,9 @@ def assess(
     500
     """
     if isinstance(data, LinkedTables):
-        from sfumato.run.linked import assess_linked
+        from sfumato.run.linked import assess_tables
 
-        return assess_linked(data, measures, progress=progress)
+        return assess_tables(data, measures, progress=progress)
     _require_dataset(data)
     engine = engine_for(data.frame, progress)
     chosen = choose_measures(measures, of="one", engine=engine)
@@ -240,7 +240,7 @@ def protect(
     TargetError : a target is missed. `error.evidence` and `error.verdict` say by how much.
     """
     if not isinstance(data, Dataset) or not isinstance(plan, Plan):
-        return _protect_linked(data, plan, key, tuple(earlier), progress)
+        return _protect_several_tables(data, plan, key, tuple(earlier), progress)
     if plan.tiers:
         raise PlanError(
             "The plan has tiers, and each is a release of its own.",
@@ -269,13 +269,13 @@ def protect(
     evidence = take_measures(measures, original, released, progress=progress)
     evidence |= add_losses(plan.steps, fitted, evidence)
     verdict = judge(plan.targets, measures, evidence)
-    require_met(verdict, evidence, untreated=_name_untreated(plan.steps, released))
+    require_met(verdict, evidence, untreated=_name_untreated_variables(plan.steps, released))
     require_no_raw_groups(released)
     paired = [pair_release(original, item) for item in earlier]
     if paired:
-        held = hold_composition(plan, original, released, paired, progress=progress)
-        require_composition(plan, held, evidence)
-        evidence |= {held.label: held.evidence}
+        composition = hold_composition(plan, original, released, paired, progress=progress)
+        require_composition(plan, composition, evidence)
+        evidence |= {composition.label: composition.evidence}
     return Release(
         dataset=released,
         plan=plan,
@@ -288,7 +288,7 @@ def protect(
     )
 
 
-def _protect_linked(
+def _protect_several_tables(
     data: Dataset | LinkedTables | Mapping[str, Any],
     plan: Plan | LinkedPlan,
     key: Key | bytes | str | Path | None,
@@ -296,7 +296,7 @@ def _protect_linked(
     progress: Progress | None,
 ) -> LinkedRelease:
     """Carry out a plan for several tables, if both are about several."""
-    from sfumato.run.linked import protect_linked
+    from sfumato.run.linked import protect_tables
 
     if isinstance(plan, Plan) or isinstance(data, Dataset):
         raise PlanError(
@@ -304,7 +304,7 @@ def _protect_linked(
             hint="sf.protect(sf.Dataset(frame), sf.Plan(...)), or "
             'sf.protect({"patients": ..., "visits": ...}, sf.LinkedPlan(...)).',
         )
-    return protect_linked(data, plan, key=key, earlier=earlier, progress=progress)
+    return protect_tables(data, plan, key=key, earlier=earlier, progress=progress)
 
 
 def add_losses(
@@ -312,11 +312,11 @@ def add_losses(
 ) -> dict[str, Evidence]:
     """What a step says it costs, as a warning in the measures that it reports."""
     noted: dict[str, Evidence] = {}
-    for step, found in zip(steps, fitted, strict=True):
+    for step, values in zip(steps, fitted, strict=True):
         for label, item in evidence.items():
-            if "loss" in found and item.name in step.reports:
+            if "loss" in values and item.name in step.reports:
                 warned = noted.get(label, item)
-                noted[label] = replace(warned, warnings=(*warned.warnings, found["loss"]))
+                noted[label] = replace(warned, warnings=(*warned.warnings, values["loss"]))
     return noted
 
 
@@ -338,11 +338,11 @@ def declare(data: Dataset, plan: Plan) -> Dataset:
 
 def _require_one_place(data: Dataset) -> None:
     """Refuse latitude and longitude of one place that have different roles: one tells the other."""
-    for place in find_coordinates(data.schema):
-        roles = {data.schema[name].role for name in place}
-        if len(roles) > 1 and all(data.dtype(name).is_numeric() for name in place):
+    for coordinates in find_coordinates(data.schema):
+        roles = {data.schema[name].role for name in coordinates}
+        if len(roles) > 1 and all(data.dtype(name).is_numeric() for name in coordinates):
             raise SchemaError(
-                f"{quote_names(place)} are latitude and longitude of one place, and have "
+                f"{quote_names(coordinates)} are latitude and longitude of one place, and have "
                 "different roles.",
                 hint='give both the same role, "quasi" if somebody may know where a person lives.',
             )
@@ -358,7 +358,7 @@ def require_persons(data: Dataset, engine: Engine) -> None:
     _require_memory(data, engine)
     if data.schema.person is not None:
         return
-    repeated = list_repeated(data, engine)
+    repeated = list_repeated_identifiers(data, engine)
     loose = [name for name in repeated if is_shared_by_many(name, data.schema[name])]
     if loose and engine.in_memory:
         known = [data.column(name) for name in data.schema.having("quasi")]
@@ -384,15 +384,15 @@ def _require_memory(data: Dataset, engine: Engine) -> None:
         )
 
 
-def list_repeated(data: Dataset, engine: Engine) -> list[str]:
+def list_repeated_identifiers(data: Dataset, engine: Engine) -> list[str]:
     """Direct identifiers whose values repeat, and of which nobody has said what that means."""
     schema = data.schema
     names = [name for name in schema.having("direct") if schema[name].identity is not False]
     wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in names}
-    found = engine.aggregate(data, wanted) if names else {}
-    if any(names_person(name) and found[name]["distinct"] == len(data) for name in names):
+    counts = engine.aggregate(data, wanted) if names else {}
+    if any(names_person(name) and counts[name]["distinct"] == len(data) for name in names):
         return []  # no two rows are one person's
-    return [name for name in names if found[name]["distinct"] < found[name]["count"]]
+    return [name for name in names if counts[name]["distinct"] < counts[name]["count"]]
 
 
 def apply_steps(
@@ -510,8 +510,8 @@ def require_consistent_groups(
         names = [name for name in names if any(name in touched for touched in clustered)]
     if not groups or not names:
         return
-    found = find_group_level(original, names, engine)
-    level = {group: constant for group, constant in found.items() if group in groups}
+    levels = find_group_level(original, names, engine)
+    level = {group: constant for group, constant in levels.items() if group in groups}
     differing = [name for constant in level.values() for name in constant]
     if engine.in_memory:
         differing = [*find_contradictions(_align(original, released), released, level)]
@@ -527,13 +527,13 @@ def require_consistent_groups(
 def find_free_text(data: Dataset, names: Sequence[str], engine: Engine) -> list[str]:
     """The variables among these in which many records have a sentence of their own."""
     some = _take_some(data, names, engine)
-    found = [name for name in names if is_free_text(split_sets(some[name].cast(pl.String)))]
-    if not found or some.height == len(data):
-        return found
+    free_text = [name for name in names if is_free_text(split_sets(some[name].cast(pl.String)))]
+    if not free_text or some.height == len(data):
+        return free_text
     # A sentence that many records share may be rare among some of them.
-    wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in found}
+    wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in free_text}
     counted = engine.aggregate(data, wanted)
-    return [n for n in found if counted[n]["distinct"] * _RECORDS_A_TEXT >= counted[n]["count"]]
+    return [n for n in free_text if counted[n]["distinct"] * _RECORDS_A_TEXT >= counted[n]["count"]]
 
 
 def _take_some(data: Dataset, names: Sequence[str], engine: Engine) -> pl.DataFrame:
@@ -616,12 +616,12 @@ def hold_composition(
     label, measure = next(iter(composing.items()), (Composition.name, Composition()))
     (progress or silent)("measuring: together with earlier releases", 0, 1)
     if not frames.is_in_memory(original.frame):
-        return _hold_unmeasured(plan, label, earlier)
+        return _fail_composition(plan, label, earlier)
     composed = measure.compose(original, released, earlier, keeps_order=plan.release.keep_order)
     targets = [target for target in plan.targets if is_on_risk(target, measures)]
-    own = [target for target in targets if _find_label(target, measures) in composing]
+    on_composition = [target for target in targets if _find_label(target, measures) in composing]
     measured: dict[str, Evidence] = {label: composed.evidence}
-    for target in own or targets:
+    for target in on_composition or targets:
         name = _find_label(target, measures)
         if name not in measured:
             prepared, table = composed.prepare(measures[name])
@@ -638,7 +638,7 @@ def hold_composition(
             name: Evidence.failed(item.name, "pair", composed.evidence.reason)
             for name, item in measured.items()
         }
-    verdict = judge(tuple(own or targets), measures, measured)
+    verdict = judge(tuple(on_composition or targets), measures, measured)
     labels = ", ".join(release.label for release in earlier)
     together = [
         replace(item, under="; ".join(filter(None, [item.under, f"together with {labels}"])))
@@ -647,7 +647,7 @@ def hold_composition(
     return HeldComposition(label, composed.evidence, tuple(together), measured)
 
 
-def _hold_unmeasured(plan: Plan, label: str, earlier: Sequence[EarlierRelease]) -> HeldComposition:
+def _fail_composition(plan: Plan, label: str, earlier: Sequence[EarlierRelease]) -> HeldComposition:
     """Of releases that cannot be measured together, no target on risk is met."""
     failed = Evidence.failed("composition", "pair", NOT_ON_CLUSTER)
     measures = plan.measures
@@ -684,13 +684,13 @@ def leave_out_composition(plan: Plan) -> tuple[tuple[Target, ...], dict[str, Mea
 
 
 def require_composition(
-    plan: Plan, held: HeldComposition, evidence: Mapping[str, Evidence]
+    plan: Plan, composition: HeldComposition, evidence: Mapping[str, Evidence]
 ) -> None:
     """Fail when the releases together miss a target that the plan does not let go."""
     if plan.release.accept_composition is None:
         require_met(
-            held.verdict,
-            {**evidence, **held.measured, held.label: held.evidence},
+            composition.verdict,
+            {**evidence, **composition.measured, composition.label: composition.evidence},
             hint="protect more, use the key and the plan of the earlier release, or say in the "
             'plan why both may leave: [release] accept_composition = "…". A release that nobody '
             "has is taken out by `sfumato ledger forget`.",
@@ -727,7 +727,7 @@ def require_met(
         raise error
 
 
-def _name_untreated(steps: Sequence[Method], released: Dataset) -> str:
+def _name_untreated_variables(steps: Sequence[Method], released: Dataset) -> str:
     """The quasi-identifiers that no step makes alike, and the step that leaves them out."""
     alike = [(number, step) for number, step in enumerate(steps, 1) if step.treats == "records"]
     if not alike:
@@ -862,26 +862,30 @@ def take_measures(
     can fix it.
     """
     report = progress or silent
-    kept = _align(original, released) if original is not None and released is not None else original
+    aligned = (
+        _align(original, released) if original is not None and released is not None else original
+    )
     evidence: dict[str, Evidence] = {}
     for position, (label, measure) in enumerate(measures.items()):
         report(f"measuring: {label}", position, len(measures))
         try:
             with send_progress_to(report):
-                if baselines is not None and measure.of == "one" and kept is original:
+                if baselines is not None and measure.of == "one" and aligned is original:
                     evidence[label] = _with_baseline(label, measure, original, released, baselines)
                 else:
-                    evidence[label] = _take(measure, original if measure.whole else kept, released)
+                    evidence[label] = _take(
+                        measure, original if measure.whole else aligned, released
+                    )
         except SchemaError:
             raise
         except SfumatoError as error:
             subject: Subject = "original" if released is None else "released"
             evidence[label] = Evidence.failed(measure.name, subject, str(error))
-    if original is not None and kept is not None and released is not None:
+    if original is not None and aligned is not None and released is not None:
         # Only where somebody knows which records belong together.
         compared = any(measure.of == "pair" for measure in measures.values())
         if compared or _share_identity(original, released):
-            evidence |= _measure_filled_in(measures, kept, released, evidence)
+            evidence |= _measure_filled_in(measures, aligned, released, evidence)
     report("measuring", len(measures), len(measures))
     return evidence
 
@@ -905,14 +909,14 @@ def _measure_filled_in(
     filled = fill_in(original, released) if again and here else None
     if filled is None:
         return {}
-    found: dict[str, Evidence] = {}
+    filled_in: dict[str, Evidence] = {}
     for label, measure in again.items():
         try:
-            found[label] = filled.add_to(measure, evidence[label])
+            filled_in[label] = filled.add_to(measure, evidence[label])
         except SfumatoError as error:
             why = f"it could not be measured once {filled.describe()} was worked out: {error}"
-            found[label] = Evidence.failed(measure.name, "released", why)
-    return found
+            filled_in[label] = Evidence.failed(measure.name, "released", why)
+    return filled_in
 
 
 def _take(measure: Measure, original: Dataset | None, released: Dataset | None) -> Evidence:

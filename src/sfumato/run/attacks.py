@@ -78,12 +78,12 @@ def attacks(
     published = [{}] * len(steps) if manifest is None else manifest["methods"]
     for position, (step, public) in enumerate(zip(steps, published, strict=True)):
         for attack in _attack_step(step, public):
-            narrowed = _leave_out_changed(attack, plan, position)
+            narrowed = _leave_out_changed_variables(attack, plan, position)
             chosen[_label(attack.name, chosen)] = narrowed
     return chosen
 
 
-def _leave_out_changed(attack: Measure, plan: Plan | None, position: int) -> Measure:
+def _leave_out_changed_variables(attack: Measure, plan: Plan | None, position: int) -> Measure:
     """The attack without variables that a later step has changed, where it needs them as written.
 
     If none is left, it is as it was: then it says why it cannot be tried.
@@ -93,8 +93,8 @@ def _leave_out_changed(attack: Measure, plan: Plan | None, position: int) -> Mea
         return attack
     later = [step for step in plan.steps[position + 1 :] if not isinstance(step, Drop)]
     changed = {name for step in later for name in step.touches(plan.schema)}
-    left = [name for name in variables if name not in changed]
-    return replace(attack, variables=left) if left else attack  # type: ignore[type-var]
+    unchanged = [name for name in variables if name not in changed]
+    return replace(attack, variables=unchanged) if unchanged else attack  # type: ignore[type-var]
 
 
 def _attack_step(step: Method, published: Mapping[str, Any]) -> Iterator[Measure]:
@@ -139,24 +139,24 @@ def try_attacks(
     wanted |= {label: item for label, item in possible.items() if _applies(item, released)}
     evidence: dict[str, Evidence] = {}
     chosen: dict[str, Measure] = {}
-    own, stated = plan.measures, plan.release.attack_seconds
-    left = SECONDS if stated is None else stated
+    plan_measures, stated = plan.measures, plan.release.attack_seconds
+    seconds_left = SECONDS if stated is None else stated
     for attack in wanted.values():
         known = {label: item for label, item in measured.items() if item.name == attack.name}
         evidence |= known
-        if any(own.get(label, attack) == attack for label in known):
+        if any(plan_measures.get(label, attack) == attack for label in known):
             continue
-        label = _label(attack.name, {**own, **chosen})
+        label = _label(attack.name, {**plan_measures, **chosen})
         seconds = estimate_seconds(attack, released)
         if again is not None:
             chosen |= {label: attack} if label in again else {}
-        elif seconds <= left:
+        elif seconds <= seconds_left:
             chosen[label] = attack
-            left -= seconds
+            seconds_left -= seconds
         else:
             why = (
                 f"{NOT_TRIED}: it takes about {seconds:,.0f} s, and of the time for attacks "
-                f"{left:,.0f} s are left ([release] attack_seconds)."
+                f"{seconds_left:,.0f} s are left ([release] attack_seconds)."
             )
             evidence[label] = Evidence.failed(attack.name, "pair", why)
     if not frames.is_in_memory(released.frame):
@@ -188,7 +188,7 @@ def _try_elsewhere(
         if attack.trial is None or attack.trial.in_sample != "unknown" or looked_at == records
     }
     tried_here = take_measures(can_be_tried, *some, progress=current_progress())
-    said = f"It was tried on {looked_at:,} of {records:,} records, all of some classes."
+    note = f"It was tried on {looked_at:,} of {records:,} records, all of some classes."
     for label, attack in here.items():
         item = tried_here.get(label)
         if item is None:
@@ -197,13 +197,13 @@ def _try_elsewhere(
         elif looked_at == records or not item.computed:
             evidence[label] = item
         elif attack.trial and attack.trial.in_sample == "overstated" and not _is_met(item, plan):
-            why = f"it is not known for all records. {said} It does better than is acceptable there"
+            why = f"it is not known for all records. {note} It does better than is acceptable there"
             evidence[label] = Evidence.failed(
                 attack.name, "pair", f"{why}, where people are rarer."
             )
         else:
             noted = {**item.details, "tried_on_records": looked_at}
-            lines = (*item.warnings, said)
+            lines = (*item.warnings, note)
             evidence[label] = replace(item, details=noted, warnings=lines, records=None)
     return evidence
 

@@ -63,16 +63,16 @@ def place_tables(
     """
     numbers = original.persons[original.structure.person[0]]
     today: Integers = np.full(earlier.person_count, -1, np.int64)
-    own = earlier.persons[earlier.structure.person[0]]
-    today[own] = np.where(rows >= 0, numbers[rows], -1)
+    earlier_numbers = earlier.persons[earlier.structure.person[0]]
+    today[earlier_numbers] = np.where(rows >= 0, numbers[rows], -1)
     parts = {}
     for table in earlier.structure.owned:
         data = earlier.join_rows(table)
         persons = today[data.frame[PERSON].to_numpy()]
         frame = data.frame.with_columns(pl.Series(PERSON, persons))
-        kept = frame.filter(pl.col(PERSON) >= 0)
-        if len(kept):
-            parts[table] = replace(data, frame=kept)
+        in_original = frame.filter(pl.col(PERSON) >= 0)
+        if len(in_original):
+            parts[table] = replace(data, frame=in_original)
     return EarlierTables(label, parts)
 
 
@@ -172,16 +172,18 @@ def _compose_lives(views: Sequence[JoinedView], known: Sequence[str] | None) -> 
     persons = np.unique(np.concatenate([view.rows.frame[PERSON].to_numpy() for view in views]))
     number = np.zeros(len(persons), np.int64)
     for view in views:
-        lives = view.find_lives(_list_known(view, views[0], known))
+        lives = view.find_lives(_list_known_variables(view, views[0], known))
         # Who is in one release and not in another is told apart by that.
-        own = np.full(len(persons), -1, np.int64)
-        own[np.searchsorted(persons, lives[PERSON].to_numpy())] = lives[TRAJECTORY].to_numpy()
-        pairs = number * (int(own.max()) + 2) + own + 1
+        life_of_person = np.full(len(persons), -1, np.int64)
+        life_of_person[np.searchsorted(persons, lives[PERSON].to_numpy())] = lives[
+            TRAJECTORY
+        ].to_numpy()
+        pairs = number * (int(life_of_person.max()) + 2) + life_of_person + 1
         number = np.unique(pairs, return_inverse=True)[1].ravel().astype(np.int64)
     return pl.DataFrame({PERSON: persons, TRAJECTORY: number})
 
 
-def _list_known(
+def _list_known_variables(
     view: JoinedView, newest: JoinedView, named: Sequence[str] | None
 ) -> tuple[str, ...]:
     """What outsiders know of a release: by its own roles, and by those of the newest."""
@@ -230,7 +232,7 @@ def _learn_together(views: Sequence[JoinedView], measure: ConfidentialMeasure) -
         lives = _compose_lives(views, measure.known)
         for view in views:
             if view.shows(measure):
-                known = _list_known(view, views[0], measure.known)
+                known = _list_known_variables(view, views[0], measure.known)
                 looks += view.look_at_all(measure, known, {"all releases": lives})
     except SchemaError:
         raise
@@ -240,7 +242,7 @@ def _learn_together(views: Sequence[JoinedView], measure: ConfidentialMeasure) -
 
 
 def require_joined_composition(
-    plan: LinkedPlan, held: HeldComposition, earlier: Sequence[EarlierTables]
+    plan: LinkedPlan, composition: HeldComposition, earlier: Sequence[EarlierTables]
 ) -> None:
     """Fail when releases together miss a target, or cannot be measured, unless the plan says why.
 
@@ -256,4 +258,4 @@ def require_joined_composition(
                 hint='say in the plan why both may leave: [release] accept_composition = "…". A '
                 "release that nobody has is taken out by `sfumato ledger forget`.",
             )
-    require_composition(Plan(release=plan.release), held, {})
+    require_composition(Plan(release=plan.release), composition, {})

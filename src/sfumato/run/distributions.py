@@ -177,10 +177,10 @@ def _merge_bins(
         small = [n for n, group in enumerate(groups) if 0 < round(size(group)) < FEWEST]
         if not small:
             break
-        at = small[0]
-        sides = [n for n in (at - 1, at + 1) if 0 <= n < len(groups)]
+        index = small[0]
+        sides = [n for n in (index - 1, index + 1) if 0 <= n < len(groups)]
         other = min(sides, key=lambda n: size(groups[n]))
-        first, second = sorted((at, other))
+        first, second = sorted((index, other))
         groups[first : second + 1] = [groups[first] + groups[second]]
     for group in groups:
         low = _format_edge(edges[group[0] - 1], dates=dates) if group[0] else ""
@@ -207,11 +207,11 @@ def _merge_levels(
     for number in shown:
         label = words.get(levels[number], levels[number])
         yield Bar(label, 1, float(before[number]), float(after[number]))
-    rest = [n for n in range(len(levels)) if n not in shown]
+    others = [n for n in range(len(levels)) if n not in shown]
     # A released value that is none of the levels, such as "other", is in the last place.
-    left = float(before[rest].sum() + before[-1]), float(after[rest].sum() + after[-1])
-    if round(left[0] * count) >= FEWEST or (not left[0] and left[1] > 0):
-        yield Bar("all others", 1, *left)
+    shares = float(before[others].sum() + before[-1]), float(after[others].sum() + after[-1])
+    if round(shares[0] * count) >= FEWEST or (not shares[0] and shares[1] > 0):
+        yield Bar("all others", 1, *shares)
 
 
 def _draw_missing(before: float, after: float, count: int) -> Iterator[Bar]:

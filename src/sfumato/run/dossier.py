@@ -230,10 +230,10 @@ def build_linked_dossier(
         for judgement in table.verdict:
             known = worst.setdefault(judgement.target.name, judgement)
             worst[judgement.target.name] = max(known, judgement, key=_rank)
-        own = _describe_attacks(table.attacks, judge_attacks(table.plan, table.attacks))
+        table_attacks = _describe_attacks(table.attacks, judge_attacks(table.plan, table.attacks))
         attacks += [
             replace(attack, label=f"{name}.{attack.label}", title=f"{attack.title} ({name})")
-            for attack in own
+            for attack in table_attacks
         ]
     facts = _Facts(
         measures={**measures, **plan.measures},
@@ -282,8 +282,8 @@ def _describe_rule(rule: Rule, profile: Profile, facts: _Facts) -> DossierRow:
         return _hold_attacks(row)
     if rule.shows:
         number, is_public = _find_number(rule.shows, facts)
-        said = _say(row, number, rule.shows, facts.measures)
-        return replace(row, **said, is_public=is_public)
+        statement = _say(row, number, rule.shows, facts.measures)
+        return replace(row, **statement, is_public=is_public)
     if rule.outputs:
         about = _ABOUT_OUTPUTS.format(name=profile.name)
         return replace(row, asks=f"{about} {rule.asks}".strip())
@@ -305,10 +305,10 @@ def _hold_target(
         reason = "it was not measured." if judgement is None else judgement.reason
         return replace(row, bound=bound, met=False, reason=reason, sentence=row.rule.text)
     met = wanted.met_by(judgement.number)
-    said = _say(row, judgement.number, wanted.name, measures)
-    said["sentence"] += _name_limit(row.rule, bound)
+    statement = _say(row, judgement.number, wanted.name, measures)
+    statement["sentence"] += _name_limit(row.rule, bound)
     is_public = judgement.audience == "public"
-    return replace(row, bound=bound, met=met, **said, is_public=is_public)
+    return replace(row, bound=bound, met=met, **statement, is_public=is_public)
 
 
 def _hold_attacks(row: DossierRow) -> DossierRow:

@@ -56,15 +56,15 @@ def list_exposed_records(
     else:
         evidence = evaluate(data, release, measures, progress=progress)
         original, looked_at = pair(data, release)
-        whole = engine_for(data.frame).prepare(data.with_schema(original.schema))
-        rows = match_identities(whole.identity.digests, original.identity.digests)
+        everybody = engine_for(data.frame).prepare(data.with_schema(original.schema))
+        rows = match_identities(everybody.identity.digests, original.identity.digests)
     frame = pl.DataFrame({"record": np.arange(1, len(data) + 1)})
     for label, measure in measures.items():
         part = _read_records(evidence[label], label)
         if len(measures) > 1:
             part = part.rename({name: f"{label}_{name}" for name in part.columns})
-        places = np.arange(len(data)) if measure.whole else rows
-        part = part.with_columns(record=pl.Series(places) + 1)
+        positions = np.arange(len(data)) if measure.whole else rows
+        part = part.with_columns(record=pl.Series(positions) + 1)
         frame = frame.join(part, on="record", how="left", maintain_order="left")
     [measure, *others] = measures.values()
     if not others and isinstance(measure, Uniqueness):

@@ -66,7 +66,7 @@ _TOO_MANY = "There are too many parts of trajectories to look at."
 _TOLD: tuple[Role, ...] = ("quasi", "sensitive", "other", "weight", "cluster")
 
 
-def judge_joined(
+def judge_joined_view(
     plan: LinkedPlan,
     original: LinkedTables | None,
     released: LinkedTables,
@@ -78,9 +78,9 @@ def judge_joined(
     `original` gives the baselines, where it is at hand.
     """
     measures = add_disclosure(plan.measures, released)
-    evidence = measure_joined(measures, released, "released", progress=progress)
+    evidence = measure_joined_view(measures, released, "released", progress=progress)
     if original is not None:
-        before = measure_joined(measures, original, "original", progress=progress)
+        before = measure_joined_view(measures, original, "original", progress=progress)
         evidence = {
             label: replace(item, baseline=before[label].value) if before[label].computed else item
             for label, item in evidence.items()
@@ -96,7 +96,7 @@ def add_disclosure(measures: Mapping[str, Measure], tables: LinkedTables) -> dic
     return {**measures, **default}
 
 
-def measure_joined(
+def measure_joined_view(
     measures: Mapping[str, Measure],
     tables: LinkedTables,
     subject: Literal["original", "released"],
@@ -172,14 +172,14 @@ class JoinedView:
             raise
         except SfumatoError as error:
             return Evidence.failed(measure.name, self.subject, str(error))
-        told = (
+        assumptions = (
             describe_known(known),
             describe_trajectories(self.known_rows, row_counts=self.row_counts),
             _KNOWN_TO,
             _LEARNS,
         )
         united = unite_looks(measure, looks)
-        lines = dict.fromkeys((*told, *united.assumptions))
+        lines = dict.fromkeys((*assumptions, *united.assumptions))
         return replace(
             united,
             details={**united.details, "known": ", ".join(known)},
@@ -213,9 +213,9 @@ class JoinedView:
                 alike = self._select_alike(names, tables, trajectories)
                 outsiders[outsider] = alike, (TRAJECTORY,)
             for outsider, (rows, by) in outsiders.items():
-                told = replace(measure, known=[*by], **by_name)
+                narrowed = replace(measure, known=[*by], **by_name)
                 try:
-                    yield outsider, told.look(rows, self.subject, engine_for(rows.frame))
+                    yield outsider, narrowed.look(rows, self.subject, engine_for(rows.frame))
                     looks += 1
                 except MeasureError as error:
                     failed = error  # all values of a table are missing: nothing to learn there
@@ -262,8 +262,10 @@ class JoinedView:
     ) -> Dataset:
         """The rows with these variables, and to which trajectory each one's person belongs."""
         # Rows of other tables that lead there repeat the same values of the same person.
-        own = [t for t in tables if all(n.startswith(f"{t}.") and " by " not in n for n in names)]
-        rows = self._select_rows(own or tables)
+        holding_all = [
+            t for t in tables if all(n.startswith(f"{t}.") and " by " not in n for n in names)
+        ]
+        rows = self._select_rows(holding_all or tables)
         persons = rows.frame[PERSON]
         parts = np.bincount(lives[PERSON], minlength=int(persons.max()) + 1)
         if parts[persons.to_numpy()].sum() > _MOST:
@@ -286,10 +288,10 @@ class JoinedView:
                 chosen = owned.find_pairs()
             number = number_trajectories(of[chosen], persons[chosen])
             return pl.DataFrame({PERSON: np.unique(persons), TRAJECTORY: number})
-        listed = number_parts(of, persons, self.known_rows, row_counts=self.row_counts)
-        if listed is None:
+        parts = number_parts(of, persons, self.known_rows, row_counts=self.row_counts)
+        if parts is None:
             raise MeasureError(_TOO_MANY, hint="name fewer known_rows.")
-        part, person = listed
+        part, person = parts
         return pl.DataFrame({PERSON: np.unique(persons)[person], TRAJECTORY: part})
 
 
@@ -314,11 +316,11 @@ def unite_looks(measure: ConfidentialMeasure, looks: Sequence[tuple[str, Evidenc
         if not of:
             continue
         details |= {f"{n}{ending}": worst(_read(item, n) for item in of) for n in numbers}
-    every = [item for _, item in looks]
+    items = [item for _, item in looks]
     for number in numbers:
-        details[number] = worst(_read(item, number) for item in every)
+        details[number] = worst(_read(item, number) for item in items)
         details[f"{number}{AT_WORST}"] = worst(
-            item.details.get(f"{number}{AT_WORST}", _read(item, number)) for item in every
+            item.details.get(f"{number}{AT_WORST}", _read(item, number)) for item in items
         )
     tables = [
         item.table.select(pl.lit(outsider).alias("outsider"), pl.all()) for outsider, item in looks
@@ -326,11 +328,11 @@ def unite_looks(measure: ConfidentialMeasure, looks: Sequence[tuple[str, Evidenc
     table = pl.concat(tables, how="diagonal_relaxed")
     rank = table[measure.name].arg_max() if worst is max else table[measure.name].arg_min()
     names = dict.fromkeys(
-        name for item in every for name in item.details["confidential"].split(", ")
+        name for item in items for name in item.details["confidential"].split(", ")
     )
     return Evidence(
         name=measure.name,
-        subject=every[0].subject,
+        subject=items[0].subject,
         value=details.pop(measure.name),
         direction=measure.direction,
         table=table,
@@ -339,9 +341,9 @@ def unite_looks(measure: ConfidentialMeasure, looks: Sequence[tuple[str, Evidenc
             "worst_variable": table["variable"][rank or 0],
             "confidential": ", ".join(names),
         },
-        assumptions=tuple(dict.fromkeys(line for item in every for line in item.assumptions)),
-        warnings=tuple(dict.fromkeys(line for item in every for line in item.warnings)),
-        audience="public" if all(i.audience == "public" for i in every) else "custodian",
+        assumptions=tuple(dict.fromkeys(line for item in items for line in item.assumptions)),
+        warnings=tuple(dict.fromkeys(line for item in items for line in item.warnings)),
+        audience="public" if all(i.audience == "public" for i in items) else "custodian",
     )
 
 
@@ -349,7 +351,7 @@ def _read(evidence: Evidence, number: str) -> Any:
     return evidence.value if number == evidence.name else evidence.details[number]
 
 
-def attack_joined(original: LinkedTables, released: LinkedTables) -> dict[str, Evidence]:
+def attack_joined_view(original: LinkedTables, released: LinkedTables) -> dict[str, Evidence]:
     """Work out what one table hides from what others show, by the table whose rows are looked at.
 
     Each row stands with the rows that its keys lead to. Of every person one row of each table is
@@ -358,7 +360,7 @@ def attack_joined(original: LinkedTables, released: LinkedTables) -> dict[str, E
     aligned = original.with_tables(
         {name: align_original(data, released[name]) for name, data in original.tables.items()}
     )
-    found: dict[str, Evidence] = {}
+    evidence: dict[str, Evidence] = {}
     for table in released.structure.owned:
         before, after = (tables.join_rows(table, _TOLD) for tables in (aligned, released))
         if all(name.startswith(f"{table}.") for name in before.columns if "." in name):
@@ -372,5 +374,5 @@ def attack_joined(original: LinkedTables, released: LinkedTables) -> dict[str, E
             for data in (before, after)
         ]
         label = f"{table} with what its keys lead to"
-        found |= take_measures({label: Recoverable()}, *pair)
-    return found
+        evidence |= take_measures({label: Recoverable()}, *pair)
+    return evidence

@@ -27,7 +27,7 @@ from sfumato.plan import Plan
 from sfumato.plan.profile import list_weaker
 from sfumato.plan.targets import BARELY, Judgement, Target, find_number, read_for_target
 from sfumato.release import Release
-from sfumato.run import list_repeated
+from sfumato.run import list_repeated_identifiers
 from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
 
 Colour = Literal["green", "amber", "red"]
@@ -102,7 +102,7 @@ def judge_attacks(plan: Plan, tried: Mapping[str, Evidence]) -> tuple[Judgement,
 
     That is what the attack's class states, or the plan's own target where it asks for less.
     """
-    own = [
+    stated_limits = [
         (find_number(target, plan.measures), target.most)
         for target in plan.targets
         if target.most is not None
@@ -114,7 +114,7 @@ def judge_attacks(plan: Plan, tried: Mapping[str, Evidence]) -> tuple[Judgement,
             continue
         number = trial.number or evidence.name
         name = number if label == evidence.name else f"{label}.{number}"
-        stated = [most for where, most in own if where == (label, number)]
+        stated = [most for where, most in stated_limits if where == (label, number)]
         target = Target(name=name, most=min([_limit(trial.acceptable, plan), *stated]))
         value, _ = read_for_target(target, number, evidence)
         # What could not be tried is neither met nor missed: it asks for a second look.
@@ -132,7 +132,7 @@ def judge_attacks(plan: Plan, tried: Mapping[str, Evidence]) -> tuple[Judgement,
     return tuple(judged)
 
 
-def list_judged(plan: Plan, tried: Mapping[str, Evidence]) -> dict[str, Any]:
+def list_judged_attacks(plan: Plan, tried: Mapping[str, Evidence]) -> dict[str, Any]:
     """By attack, the number it is judged by, how large it is at worst, and what is acceptable."""
     return {
         judgement.measure: {
@@ -237,7 +237,7 @@ def _list_repeated_names(release: Release) -> list[str]:
     original = release.original
     if frames.is_in_memory(original.frame) or not original.schema.having("quasi"):
         return []
-    repeated = list_repeated(original, engine_for(original.frame))
+    repeated = list_repeated_identifiers(original, engine_for(original.frame))
     if not repeated:
         return []
     what = f"Values of {quote_names(repeated)} repeat, and k counts rows"
@@ -284,7 +284,7 @@ def light_attempts(plan: Plan, tried: Mapping[str, Evidence]) -> Light:
 
 def _light_attacks(release: Release, judged: Sequence[Judgement]) -> Light:
     tried = release.attacks
-    light = light_attempts(release.plan, tried).dim(_list_untried(release))
+    light = light_attempts(release.plan, tried).dim(_list_untried_attacks(release))
     light = light.dim(
         describe_success(judgement, tried)
         for judgement in judged
@@ -297,7 +297,7 @@ def _add_reason(line: str, reason: str | None) -> str:
     return line if reason is None else f"{line} The plan accepts that: {reason}"
 
 
-def _list_untried(release: Release) -> list[str]:
+def _list_untried_attacks(release: Release) -> list[str]:
     plan, tried = release.plan, release.attacks
     cut_short = _list_cut_short(plan, tried)
     reasons = [

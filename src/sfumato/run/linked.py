@@ -69,16 +69,16 @@ from sfumato.run.dossier import Dossier, build_linked_dossier
 from sfumato.run.joined import (
     JOINED,
     add_disclosure,
-    attack_joined,
-    judge_joined,
-    measure_joined,
+    attack_joined_view,
+    judge_joined_view,
+    measure_joined_view,
 )
 from sfumato.run.lights import (
     Light,
     Lights,
     light_attempts,
     list_barely_met,
-    list_judged,
+    list_judged_attacks,
     require_acceptable,
     require_attempts_fail,
 )
@@ -109,10 +109,10 @@ def prepare_tables(linked: LinkedTables, plan: LinkedPlan) -> dict[str, Prepared
     first = np.empty(linked.person_count, np.int64)
     first[linked.persons[table]] = np.arange(linked.person_count)
     prepared = {}
-    for name, own in plan.tables.items():
+    for name, table_plan in plan.tables.items():
         data, roles = linked[name], dict[str, Column]()
         for key in structure.list_key_variables(name):
-            roles[key] = _declare_key(structure, name, key, own)
+            roles[key] = _declare_key(structure, name, key, table_plan)
         attached = None
         persons = [key for key, column in roles.items() if column.role == "person"]
         if name in structure.owned and not persons:
@@ -122,7 +122,7 @@ def prepare_tables(linked: LinkedTables, plan: LinkedPlan) -> dict[str, Prepared
             column = names[first[linked.persons[name]]].alias(attached)
             data = replace(data, frame=frames.with_columns(data.frame, pl.DataFrame([column])))
             roles[attached] = Column(role="person")
-        declared = own.with_schema(own.schema.with_columns(roles))
+        declared = table_plan.with_schema(table_plan.schema.with_columns(roles))
         try:
             original = declare(Dataset(data.frame, data.schema, data.source), declared)
         except SfumatoError as error:
@@ -199,8 +199,8 @@ class LinkedRelease:
             for label, item in self.evidence.items()
             if not item.computed
         ]
-        own = {name: lights.attacks for name, lights in tables.items()}
-        attacks = _combine({**own, JOINED: light_attempts(self.plan_of_writing, self.attacks)})
+        by_table = {name: lights.attacks for name, lights in tables.items()}
+        attacks = _combine({**by_table, JOINED: light_attempts(self.plan_of_writing, self.attacks)})
         barely = [f"{JOINED}: {line}" for line in list_barely_met(self.verdict)]
         less = f"Less than the profile {self.plan.profile} asks for"
         weaker = [f"{less}: {line}" for line in self.plan.list_weaker()]
@@ -210,8 +210,8 @@ class LinkedRelease:
 
     @cached_property
     def attacks(self) -> dict[str, Evidence]:
-        """What one table gives away of another; see `attack_joined`."""
-        return attack_joined(self.original, self.linked)
+        """What one table gives away of another; see `attack_joined_view`."""
+        return attack_joined_view(self.original, self.linked)
 
     @property
     def dossier(self) -> Dossier | None:
@@ -274,7 +274,7 @@ class LinkedRelease:
             "evidence": {
                 label: item.plain() for label, item in {**self.evidence, **self.attacks}.items()
             },
-            "judged_attacks": list_judged(self.plan_of_writing, self.attacks),
+            "judged_attacks": list_judged_attacks(self.plan_of_writing, self.attacks),
         }
 
     def write(
@@ -305,7 +305,7 @@ def _combine(lights: Mapping[str, Light]) -> Light:
     return Light(colour, tuple(reasons))  # type: ignore[arg-type]
 
 
-def protect_linked(
+def protect_tables(
     tables: LinkedTables | Mapping[str, Any],
     plan: LinkedPlan,
     *,
@@ -317,12 +317,12 @@ def protect_linked(
     for line in plan.list_weaker():
         what = f"Less than the profile {plan.profile} asks for, so it is not met: {line}"
         warnings.warn(what, WeakProtectionWarning, stacklevel=4)
-    given = tables.tables if isinstance(tables, LinkedTables) else tables
-    for data in given.values():
+    datasets = tables.tables if isinstance(tables, LinkedTables) else tables
+    for data in datasets.values():
         frame = data.frame if isinstance(data, Dataset) else data
-        for own in plan.tables.values():
-            require_runs(own, engine_for(frame))
-    linked = plan.link(given)
+        for table_plan in plan.tables.values():
+            require_runs(table_plan, engine_for(frame))
+    linked = plan.link(datasets)
     _ = linked.persons  # two keys that lead to different persons are refused before any work
     prepared = prepare_tables(linked, plan)
     for name, table in prepared.items():
@@ -338,9 +338,11 @@ def protect_linked(
     if not earlier:
         return release
     paired = [_place_earlier(item, release) for item in earlier]
-    held = hold_joined_composition(plan, release.original, release.linked, release.evidence, paired)
-    require_joined_composition(plan, held, paired)
-    return replace(release, evidence={**release.evidence, held.label: held.evidence})
+    composition = hold_joined_composition(
+        plan, release.original, release.linked, release.evidence, paired
+    )
+    require_joined_composition(plan, composition, paired)
+    return replace(release, evidence={**release.evidence, composition.label: composition.evidence})
 
 
 def _place_earlier(earlier: LinkedRelease | str | Path, release: LinkedRelease) -> EarlierTables:
@@ -400,14 +402,14 @@ class _Work:
             self.data[name] = replace(data, schema=data.schema.changed(keys, cells="pseudonyms"))
             self.apply(name, self.prepared[name].plan.steps)
         rows = self._find_rows(name)
-        left = np.zeros(len(stays), bool)
-        left[rows] = True
-        self.kept[name] = left
+        remains = np.zeros(len(stays), bool)
+        remains[rows] = True
+        self.kept[name] = remains
         if name in self.linked.structure.owned:
             persons = self.linked.persons[name]
             before, after = (np.zeros_like(self.gone) for _ in range(2))
             before[persons[stays]] = True
-            after[persons[left]] = True
+            after[persons[remains]] = True
             self.gone |= before & ~after
 
     def _replace_keys(self, name: str) -> Iterator[Method]:
@@ -459,20 +461,20 @@ class _Work:
             return
         if not parts:
             return
-        rare, left = find_rare_persons(self._number_rows(), step.k), int((~self.gone).sum())
+        rare, remaining = find_rare_persons(self._number_rows(), step.k), int((~self.gone).sum())
         fitted: Fitted = {}
-        if len(rare) == left:
+        if len(rare) == remaining:
             raise MethodError(
-                f"There is no combination of tables in which k = {step.k} of the {left:,} persons "
-                "have rows.",
+                f"There is no combination of tables in which k = {step.k} of the {remaining:,} "
+                "persons have rows.",
                 hint="choose a smaller k, or leave a table out.",
             )
         if len(rare):
             self.gone[rare] = True
             self.remove_rows()
             fitted = {
-                "loss": f"{len(rare):,} of {left:,} persons were left out: they have rows in a "
-                f"combination of tables in which fewer than {step.k} persons have some."
+                "loss": f"{len(rare):,} of {remaining:,} persons were left out: they have rows in "
+                f"a combination of tables in which fewer than {step.k} persons have some."
             }
         tables = {name: self.data[name] for name in owned}
         self.data |= cluster_tables(parts, tables, self._number_rows())  # type: ignore[arg-type]
@@ -510,7 +512,7 @@ class _Work:
         )
         originals = {name: table.original for name, table in self.prepared.items()}
         original = self.linked.with_tables(originals)
-        evidence, verdict = judge_joined(self.plan, original, linked, progress=self.progress)
+        evidence, verdict = judge_joined_view(self.plan, original, linked, progress=self.progress)
         _require_all(releases, evidence, verdict)
         return LinkedRelease(
             tables=releases,
@@ -595,7 +597,7 @@ def _name_judgement(table: str, judgement: Judgement) -> Judgement:
     return replace(judgement, measure=f"{table}.{judgement.measure}", under=under)
 
 
-def assess_linked(
+def assess_tables(
     tables: LinkedTables,
     measures: Any = None,
     *,
@@ -611,7 +613,7 @@ def assess_linked(
         person=".".join(tables.structure.person),
         evaluate=chosen,
     )
-    return measure_joined(chosen, tables, "original", progress=progress)
+    return measure_joined_view(chosen, tables, "original", progress=progress)
 
 
 def require_attacks_fail(release: LinkedRelease) -> None:

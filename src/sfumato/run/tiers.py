@@ -16,7 +16,7 @@ from sfumato.errors import PlanError, ReleaseError, TargetError
 from sfumato.method import Method
 from sfumato.parameters import list_settings
 from sfumato.plan import Plan
-from sfumato.plan.tiers import list_tiered
+from sfumato.plan.tiers import list_tiered_parameters
 from sfumato.progress import Progress, send_progress_to
 from sfumato.randomness import Key
 from sfumato.release import Release
@@ -133,7 +133,7 @@ def protect_tiers(
                 progress=progress,
             )
     for finer, coarser in pairwise(releases):
-        _require_nested(releases[finer], releases[coarser], finer, coarser)
+        _require_nested_noise(releases[finer], releases[coarser], finer, coarser)
     return TieredRelease(plan, releases)
 
 
@@ -151,7 +151,7 @@ def _name_tier(name: str) -> Iterator[None]:
 def _require_nothing_after(plan: Plan, schema: Schema) -> None:
     """Refuse steps that look at what differs between the tiers: they would not be nested then."""
     differing: set[str] = set()
-    for step, changed in zip(plan.steps, list_tiered(plan), strict=True):
+    for step, changed in zip(plan.steps, list_tiered_parameters(plan), strict=True):
         common = differing & _list_read(step, schema)
         if common and step.name != "drop":
             raise PlanError(
@@ -189,7 +189,7 @@ def _list_texts(value: Any) -> Iterator[str]:
             yield from _list_texts(part)
 
 
-def _require_nested(finer: Release, coarser: Release, before: str, after: str) -> None:
+def _require_nested_noise(finer: Release, coarser: Release, before: str, after: str) -> None:
     theirs, mine = finer.noise, coarser.noise
     for name, noise in mine.items():
         why, hint = explain_not_nested(theirs[name], noise)

@@ -47,8 +47,8 @@ from sfumato.run.composed_tables import (
 )
 from sfumato.run.distributions import tabulate_distributions
 from sfumato.run.dossier import build_linked_dossier
-from sfumato.run.joined import JOINED, attack_joined, judge_joined
-from sfumato.run.lights import describe_success, judge_attacks, list_judged, list_public
+from sfumato.run.joined import JOINED, attack_joined_view, judge_joined_view
+from sfumato.run.lights import describe_success, judge_attacks, list_judged_attacks, list_public
 from sfumato.run.linked import (
     LinkedRelease,
     PreparedTable,
@@ -327,7 +327,7 @@ def _write_all(
             name: {
                 **table.custody,
                 "targets": [judgement.plain() for judgement in verdicts[name]],
-                "judged_attacks": list_judged(table.plan, table.attacks),
+                "judged_attacks": list_judged_attacks(table.plan, table.attacks),
                 "distributions": tabulate_distributions(table.original, table.dataset),
                 "lights": table.lights.plain(),
                 # With its part of the steps over all tables, and what replaced the keys.
@@ -380,7 +380,7 @@ def _judge_files(
 ) -> tuple[Judgement, ...]:
     """The targets of the joined view, measured on the files as they lie on the disk."""
     written = {name: open_data(folder, facts).dataset for name, facts in manifests.items()}
-    evidence, verdict = judge_joined(plan, None, _link(plan, written))
+    evidence, verdict = judge_joined_view(plan, None, _link(plan, written))
     require_met(verdict, evidence)
     return verdict
 
@@ -412,7 +412,7 @@ def verify_tables(
         return [*checks, Check(name="keys", passed=False, finding=error.what)]
     finding = f"every key joins, {released.person_count:,} persons"
     checks.append(Check(name="keys", passed=True, finding=finding))
-    evidence, verdict = judge_joined(plan, None, released)
+    evidence, verdict = judge_joined_view(plan, None, released)
     del evidence
     checks += [
         Check(name=f"{JOINED}: {item.target.name}", passed=item.met, finding=item.describe())
@@ -454,7 +454,7 @@ def _check_joined_attacks(
         name: replace(table, dataset=released[name]).paired(originals[name])
         for name, table in opened.items()
     }
-    tried = attack_joined(plan.link(originals), released.with_tables(paired))
+    tried = attack_joined_view(plan.link(originals), released.with_tables(paired))
     own = Plan(release=plan.release)
     beyond = [
         describe_success(item, tried)

@@ -53,7 +53,7 @@ from sfumato.release import Release
 from sfumato.run import leave_out_composition, require_met, take_measures
 from sfumato.run.distributions import tabulate_distributions
 from sfumato.run.dossier import build_dossier
-from sfumato.run.lights import list_judged, list_public, require_acceptable
+from sfumato.run.lights import list_judged_attacks, list_public, require_acceptable
 from sfumato.storage.authentication import encode_authenticated, encode_json
 from sfumato.storage.cluster import list_parts, write_parts
 from sfumato.storage.composing import Composing, hold_together, open_ledger
@@ -177,7 +177,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "targets": [judgement.plain() for judgement in verdict],
         "lights": composing.lights.plain(),
-        "judged_attacks": list_judged(plan, release.attacks),
+        "judged_attacks": list_judged_attacks(plan, release.attacks),
         **({} if dossier is None else {"dossier": dossier.plain()}),
         "distributions": tabulate_distributions(release.original, release.dataset),
         "composition": composing.facts,

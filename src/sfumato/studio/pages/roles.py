@@ -12,7 +12,7 @@ from starlette.responses import Response
 from sfumato.data.linked import ForeignKey, Structure, split_name
 from sfumato.errors import PlanError, SchemaError
 from sfumato.plan import Plan
-from sfumato.plan.first_linked import declare_keys, find_joined
+from sfumato.plan.first_linked import declare_keys, find_joined_tables
 from sfumato.plan.linked import LinkedPlan
 from sfumato.plan.profile import list_weaker
 from sfumato.plan.targets import read_targets
@@ -534,7 +534,7 @@ async def set_keys(view: View) -> Response | None:
     ]:
         if table not in available or variable not in available[table]["variables"]:
             raise PlanError(f"There is no variable '{table}.{variable}'.", hint="choose another.")
-    joined = find_joined(keys, person)
+    joined = find_joined_tables(keys, person)
     names = [name for name in available if name in joined]
     kept = [key for key in keys if {key.table, key.to_table} <= joined]
     structure = Structure(tuple(names), tuple(kept), split_name(person))

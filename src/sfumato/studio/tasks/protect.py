@@ -31,7 +31,7 @@ from sfumato.report.measured import (
 )
 from sfumato.report.refusal import describe_missed
 from sfumato.report.variables import describe_ledger
-from sfumato.run.lights import list_judged
+from sfumato.run.lights import list_judged_attacks
 from sfumato.run.linked import LinkedRelease, collect_judgements
 from sfumato.schema import Schema
 from sfumato.studio.plan_parts import WHOLE, get_part
@@ -242,7 +242,7 @@ def _describe_tried(
     plan: Plan, evidence: Mapping[str, Evidence], attacks: Mapping[str, Evidence]
 ) -> dict[str, Any] | None:
     plain = {label: item.plain() for label, item in {**evidence, **attacks}.items()}
-    described = describe_attacks(plain, inside=True, judged=list_judged(plan, attacks))
+    described = describe_attacks(plain, inside=True, judged=list_judged_attacks(plan, attacks))
     if described is None:
         return None
     names = [item["name"] for item in plain.values() if catalogue.measure(item["name"]).attack]

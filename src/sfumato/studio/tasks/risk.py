@@ -44,7 +44,7 @@ from sfumato.risk.peers import Peers
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.run import assess
 from sfumato.run.exposure import list_exposed_records
-from sfumato.run.linked import assess_linked
+from sfumato.run.linked import assess_tables
 from sfumato.schema import IDENTIFYING
 from sfumato.studio.tasks import Work, task
 from sfumato.tuning.grid import change_plan
@@ -181,7 +181,7 @@ def answer_risk(work: Work, *, known: list[str]) -> dict[str, Any]:
     """The answer in a sentence, as `sfumato assess` gives it."""
     measures: dict[str, Measure] = {Uniqueness.name: Uniqueness(known=known)}
     if work.source.linked:
-        evidence = assess_linked(_link(work), measures, progress=current_progress())
+        evidence = assess_tables(_link(work), measures, progress=current_progress())
     else:
         evidence = assess(load_records(work), measures, progress=current_progress())
     measured = evidence[Uniqueness.name]
@@ -704,7 +704,7 @@ def take_measure(work: Work, *, name: str, settings: dict[str, Any]) -> dict[str
     """What one measure says of the data as they are."""
     measure = catalogue.measure(name)(**settings)
     if work.source.linked:
-        evidence = assess_linked(_link(work), {name: measure}, progress=current_progress())[name]
+        evidence = assess_tables(_link(work), {name: measure}, progress=current_progress())[name]
     else:
         evidence = assess(load_records(work), {name: measure}, progress=current_progress())[name]
     if not evidence.computed:
