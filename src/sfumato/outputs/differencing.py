@@ -201,9 +201,9 @@ def recognise_persons(population: OutputPopulation, earlier: Earlier) -> OutputP
         other for _, _, other in reversed(earlier) if not _share_identifier(population, other)
     ]
     for other in others:
-        rows, found = _find_rows(other.records[_ID].to_numpy(), ids)
-        rows, found = rows[~settled[found]], found[~settled[found]]
-        persons[found], settled[found] = other.get_persons()[rows], True
+        rows, positions = _find_rows(other.records[_ID].to_numpy(), ids)
+        rows, positions = rows[~settled[positions]], positions[~settled[positions]]
+        persons[positions], settled[positions] = other.get_persons()[rows], True
     for other in others:
         theirs = other.get_persons()
         open_new = np.flatnonzero(~settled)
@@ -215,8 +215,8 @@ def recognise_persons(population: OutputPopulation, earlier: Earlier) -> OutputP
 
 def _find_rows(known: Words, wanted: Words) -> tuple[Positions, Positions]:
     """Where the wanted hashes stand among the known ones: positions there, and here."""
-    _, rows, found = np.intersect1d(known, wanted, return_indices=True)
-    return rows, found
+    _, rows, positions = np.intersect1d(known, wanted, return_indices=True)
+    return rows, positions
 
 
 def _share_identifier(population: OutputPopulation, other: OutputPopulation) -> bool:
@@ -245,7 +245,7 @@ def compare_populations(
                 f"{fewest}: the totals are as close as that, and some records have another content "
                 "than before. Declare a direct identifier, so that this can be told."
             )
-        elif _are_relabelled(new, other):
+        elif _have_new_identifiers(new, other):
             reasons.append(
                 f"Many of its records have other identifiers than those of output {number} "
                 f"('{title}') and otherwise the same values: if these are the same people, "
@@ -266,8 +266,8 @@ def _is_doubtful(population: OutputPopulation, other: OutputPopulation, fewest: 
     joined = population.records.join(other.records, on=_ID, suffix=" before")
     for way, other_way in product(population.ways, other.ways):
         both = _pair_parts(population, other, joined, way, other_way)
-        both = _add_unknown(both, population, other, way, "new", "new unknown")
-        both = _add_unknown(both, other, population, other_way, "old", "old unknown")
+        both = _add_unknown_records(both, population, other, way, "new", "new unknown")
+        both = _add_unknown_records(both, other, population, other_way, "old", "old unknown")
         possible = both.select(pl.min_horizontal("new unknown", "old unknown")).to_series()
         shown = (both["new size"] >= fewest) & (both["old size"] >= fewest)
         close = shown & (possible > 0)
@@ -278,7 +278,7 @@ def _is_doubtful(population: OutputPopulation, other: OutputPopulation, fewest: 
     return False
 
 
-def _add_unknown(
+def _add_unknown_records(
     both: pl.DataFrame,
     population: OutputPopulation,
     other: OutputPopulation,
@@ -295,7 +295,7 @@ def _add_unknown(
     return joined.with_columns(pl.col(into).fill_null(0))
 
 
-def _are_relabelled(population: OutputPopulation, other: OutputPopulation) -> bool:
+def _have_new_identifiers(population: OutputPopulation, other: OutputPopulation) -> bool:
     """Whether identifiers changed from one output to the next while the other values stayed."""
     if not _share_identifier(population, other):
         return False
@@ -442,12 +442,16 @@ def _find_linked_cells(
         return []
     disclosed = _discloses_group([population, *(other for _, other in linked)], fewest)
     if disclosed is not None:
-        return [_describe_linked([number for number, _ in linked], fewest)] if disclosed else []
+        return (
+            [_describe_linked_outputs([number for number, _ in linked], fewest)]
+            if disclosed
+            else []
+        )
     reasons, untried = [], []
     for number, other in linked:
         disclosed = _discloses_group([population, other], fewest)
         if disclosed:
-            reasons.append(_describe_linked([number], fewest))
+            reasons.append(_describe_linked_outputs([number], fewest))
         elif disclosed is None:
             untried.append(number)
     if untried:
@@ -462,7 +466,7 @@ def is_untried(reason: str) -> bool:
     return reason.startswith(_UNTRIED)
 
 
-def _describe_linked(numbers: Sequence[int], fewest: int) -> str:
+def _describe_linked_outputs(numbers: Sequence[int], fewest: int) -> str:
     outputs = f"output{'s' if len(numbers) > 1 else ''} {_list_numbers(numbers)}"
     return (
         f"Taken together with {outputs} it gives few people away: a group of fewer than {fewest} "
@@ -504,7 +508,9 @@ def _cut_pieces(populations: Sequence[OutputPopulation]) -> pl.DataFrame:
         )
         for index, population in enumerate(populations)
     ]
-    joined = reduce(lambda left, right: left.join(right, on=_ID, how="full", coalesce=True), frames)
+    joined = reduce(
+        lambda first, second: first.join(second, on=_ID, how="full", coalesce=True), frames
+    )
     cells = joined.drop(_ID)
     return cells.group_by(cells.columns).len(_SIZE).sort(cells.columns)
 
@@ -566,7 +572,7 @@ def _compare_copies(population: OutputPopulation, earlier: Earlier, *, fewest: i
         mine, theirs = _unite_copies(population, other, owners[0], other.get_owners())
         owners.append(theirs)
         numbers.append(number)
-        if not (_are_repeated(mine) or _are_repeated(theirs)) or not np.isin(mine, theirs).any():
+        if not (_have_repeats(mine) or _have_repeats(theirs)) or not np.isin(mine, theirs).any():
             continue
         if _differ_by_few(population, mine, other, theirs, fewest):
             reasons.append(
@@ -574,7 +580,7 @@ def _compare_copies(population: OutputPopulation, earlier: Earlier, *, fewest: i
                 f"but fewer than {fewest} of them count a whole number of times more in one of "
                 "both, since they stand in several rows."
             )
-    if not reasons and len(owners) > 1 and any(map(_are_repeated, owners)):
+    if not reasons and len(owners) > 1 and any(map(_have_repeats, owners)):
         disclosed = _find_combination(owners, fewest)
         if disclosed:
             reasons.append(
@@ -590,7 +596,7 @@ def _compare_copies(population: OutputPopulation, earlier: Earlier, *, fewest: i
     return reasons
 
 
-def _are_repeated(owners: Words) -> bool:
+def _have_repeats(owners: Words) -> bool:
     return len(np.unique(owners)) < len(owners)
 
 
@@ -628,9 +634,15 @@ def _differ_by_few(
                 pl.len().alias(f"{side} people"), pl.col(f"{side} rows").sum()
             )
             alike = alike.join(sizes, on=f"{side} part")
-        left = [alike[f"{side} people"].cast(pl.Int64) - alike["alike"] for side in ("new", "old")]
+        unmatched = [
+            alike[f"{side} people"].cast(pl.Int64) - alike["alike"] for side in ("new", "old")
+        ]
         shown = (alike["new rows"] >= fewest) & (alike["old rows"] >= fewest)
-        few = (left[0] < fewest) & (left[1] < fewest) & ((left[0] > 0) | (left[1] > 0))
+        few = (
+            (unmatched[0] < fewest)
+            & (unmatched[1] < fewest)
+            & ((unmatched[0] > 0) | (unmatched[1] > 0))
+        )
         if (few & shown).any():
             return True
     return False
@@ -657,7 +669,7 @@ def _find_combination(owners: Sequence[Words], fewest: int) -> bool | None:
         for index, persons in enumerate(owners)
     ]
     joined = reduce(
-        lambda left, right: left.join(right, on=_PERSON, how="full", coalesce=True), frames
+        lambda first, second: first.join(second, on=_PERSON, how="full", coalesce=True), frames
     )
     pieces = joined.drop(_PERSON).fill_null(0)
     pieces = pieces.group_by(pieces.columns).len(_SIZE).sort(pieces.columns)

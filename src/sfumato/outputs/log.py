@@ -109,16 +109,16 @@ class Log:
                 *compare_populations(population, earlier, fewest=self.rules.difference),
                 *self._find_repetitions(population, output),
             ]
-            found: Verdict = "review" if reasons else "pass"
+            verdict: Verdict = "review" if reasons else "pass"
             if refuse and not all(map(is_untried, reasons)):
-                found = "refuse"
+                verdict = "refuse"
             judged = replace(
                 output,
-                verdict=worst([output.verdict, found]),
+                verdict=worst([output.verdict, verdict]),
                 reasons=(*output.reasons, *reasons),
-                population="" if found == "refuse" else population.fingerprint(),
+                population="" if verdict == "refuse" else population.fingerprint(),
             )
-            self._record(judged, None if found == "refuse" else population)
+            self._record(judged, None if verdict == "refuse" else population)
         return judged
 
     def refused(self, output: Output, data: Dataset | Any = None) -> Output:

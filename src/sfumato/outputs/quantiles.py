@@ -107,7 +107,7 @@ def safe_quantiles(
 
 
 def _average_units(
-    values: Floats, at: Sequence[float], k: int, step: float | None, units: Units
+    values: Floats, quantiles: Sequence[float], k: int, step: float | None, units: Units
 ) -> Quantiles:
     order = units.sort(values)
     ordered, whose = values[order], units.take(order)
@@ -119,20 +119,20 @@ def _average_units(
     if step is None:
         low, high = average(_ENDS)
         step = choose_step(high - low)
-    return Quantiles(tuple(snap_to_grid(mean, step) for mean in average(at)), step)
+    return Quantiles(tuple(snap_to_grid(mean, step) for mean in average(quantiles)), step)
 
 
-def find_unit_windows(units: Units, records: int, at: Sequence[float], k: int) -> list[slice]:
+def find_unit_windows(units: Units, records: int, shares: Sequence[float], k: int) -> list[slice]:
     """The records of k units around each quantile, which share none and no extreme.
 
     Parameters
     ----------
     units : whose each record is, in the order of the values.
     records : how many there are.
-    at : shares between 0 and 1, rising.
+    shares : between 0 and 1, rising.
     k : how many units each rests on.
     """
-    ranks = [share * (records - 1) for share in at]
+    ranks = [share * (records - 1) for share in shares]
     upwards: list[slice] = []
     for rank in ranks:
         window = find_nearest(rank, upwards[-1].stop if upwards else 1, records - 1, k, units)
@@ -147,7 +147,7 @@ def find_unit_windows(units: Units, records: int, at: Sequence[float], k: int) -
         window = find_nearest(rank, 1, end, k, units)
         if window is None:
             raise OutputRefused(
-                f"{len(at)} quantiles that rest on {k} {units.word} each need more of them.",
+                f"{len(shares)} quantiles that rest on {k} {units.word} each need more of them.",
                 hint="take larger groups, or a smaller k where the rules allow it.",
             )
         downwards.append(window)
@@ -187,7 +187,7 @@ def _list_ranks(starts: Sequence[int], k: int) -> list[int]:
     return sorted({start + offset for start in starts for offset in range(k)})
 
 
-def find_windows(records: int, at: Sequence[float], k: int) -> list[int]:
+def find_windows(records: int, shares: Sequence[float], k: int) -> list[int]:
     """Where the k neighbours of each quantile begin in the order of the records.
 
     Examples
@@ -195,14 +195,14 @@ def find_windows(records: int, at: Sequence[float], k: int) -> list[int]:
     >>> find_windows(17, FIVE, 3)
     [1, 4, 7, 10, 13]
     """
-    if records < count_needed_records(len(at), k):
+    if records < count_needed_records(len(shares), k):
         raise OutputRefused(
-            f"{len(at)} quantiles that rest on {k} records each need at least "
-            f"{count_needed_records(len(at), k)} records.",
+            f"{len(shares)} quantiles that rest on {k} records each need at least "
+            f"{count_needed_records(len(shares), k)} records.",
             hint="take larger groups, or a smaller k where the rules allow it.",
         )
     # 0 and n - 1 are the extremes: they stay out.
-    starts = [math.floor(share * (records - 1) - (k - 1) / 2 + 0.5) for share in at]
+    starts = [math.floor(share * (records - 1) - (k - 1) / 2 + 0.5) for share in shares]
     # Upwards, then downwards: windows that meet move apart, within the extremes.
     lowest = 1
     for index, start in enumerate(starts):
@@ -235,8 +235,8 @@ def snap_to_grid(value: float, step: float) -> float:
     if not value:
         return 0.0
     if step > 0:
-        places = max(0, 1 - math.floor(math.log10(step)))
-        return round(round(value / step) * step, places) + 0.0
+        decimals = max(0, 1 - math.floor(math.log10(step)))
+        return round(round(value / step) * step, decimals) + 0.0
     return float(f"{value:.3g}")
 
 

@@ -102,18 +102,20 @@ def link_records(
     pairs = len(open_old) * (1 if repeated else len(open_new))
     needed = math.log2(pairs) + _MARGIN_BITS
     for block in _list_blocks(bits, max(len(open_new), len(open_old))):
-        left, right = _match_unique(
+        new_rows, old_rows = _match_unique(
             mine[open_new][:, block], theirs[open_old][:, block], repeated=repeated
         )
-        left, right = open_new[left], open_old[right]
-        agreement = (bits[left] * (mine[left] == theirs[right])).sum(axis=1)
-        left, right = left[agreement >= needed], right[agreement >= needed]
-        links.append((left, right))
-        open_new = np.setdiff1d(open_new, left)
-        open_old = open_old if repeated else np.setdiff1d(open_old, right)
+        new_rows, old_rows = open_new[new_rows], open_old[old_rows]
+        agreement = (bits[new_rows] * (mine[new_rows] == theirs[old_rows])).sum(axis=1)
+        new_rows, old_rows = new_rows[agreement >= needed], old_rows[agreement >= needed]
+        links.append((new_rows, old_rows))
+        open_new = np.setdiff1d(open_new, new_rows)
+        open_old = open_old if repeated else np.setdiff1d(open_old, old_rows)
         if not len(open_new) or not len(open_old):
             break
-    return np.concatenate([left for left, _ in links]), np.concatenate([old for _, old in links])
+    return np.concatenate([new_rows for new_rows, _ in links]), np.concatenate(
+        [old for _, old in links]
+    )
 
 
 def _weigh_cells(new: pl.DataFrame, old: pl.DataFrame) -> tuple[Integers, Floats]:
@@ -155,5 +157,5 @@ def _match_unique(new: Integers, old: Integers, *, repeated: bool) -> tuple[Posi
     single = (sizes[1] == 1) & ((sizes[0] == 1) | repeated)
     position = np.full(len(both), -1, np.intp)
     position[theirs] = np.arange(len(theirs))
-    left = np.flatnonzero(single[mine])
-    return left, position[mine[left]]
+    new_rows = np.flatnonzero(single[mine])
+    return new_rows, position[mine[new_rows]]

@@ -211,14 +211,14 @@ def warn_of_shared_persons(data: Dataset, rules: Rules | None = None) -> tuple[s
     if counted:
         return ()
     if persons is None and not names:
-        return _warn_of_unnamed(data)
+        return _warn_of_undeclared_persons(data)
     known = data.batch(names).drop_nulls() if persons is None else persons.to_frame()
     if known.n_unique() == known.height:
         return ()
     return (_SHARED,)
 
 
-def _warn_of_unnamed(data: Dataset) -> tuple[str, ...]:
+def _warn_of_undeclared_persons(data: Dataset) -> tuple[str, ...]:
     """Numbers of persons by their name, which nobody has declared, and which repeat."""
     repeated = [
         name

@@ -70,10 +70,10 @@ class Units:
         cells : the cell of each record.
         size : how many cells there are.
         """
-        inside = cells >= 0
-        fewest = np.bincount(cells[inside], minlength=size).astype(np.int64)
+        is_counted = cells >= 0
+        fewest = np.bincount(cells[is_counted], minlength=size).astype(np.int64)
         for number in self.numbers:
-            pairs = pl.DataFrame({"cell": cells[inside], "unit": number[inside]}).unique()
+            pairs = pl.DataFrame({"cell": cells[is_counted], "unit": number[is_counted]}).unique()
             fewest = np.minimum(fewest, np.bincount(pairs["cell"].to_numpy(), minlength=size))
         return fewest
 
@@ -85,13 +85,13 @@ class Units:
         """
         counts = self.count_in(cells, size)
         small: Mask = (counts > 0) & (counts < k)
-        inside = cells >= 0
+        is_counted = cells >= 0
         if self.rules is None:
             return small
         for number in self.numbers:
-            most, ones = self.rules.most_contributors, np.ones(inside.sum())
-            largest, total = list_largest(cells[inside], number[inside], ones, size, most)
-            small |= are_dominated(largest, total, self.rules)
+            most, ones = self.rules.most_contributors, np.ones(is_counted.sum())
+            largest, total = list_largest(cells[is_counted], number[is_counted], ones, size, most)
+            small |= find_dominated_sums(largest, total, self.rules)
         return small
 
     def find_depth(self, k: int) -> int | None:
@@ -203,7 +203,7 @@ def list_largest(
     return largest, total
 
 
-def are_dominated(largest: Floats, total: Floats, rules: Rules) -> Mask:
+def find_dominated_sums(largest: Floats, total: Floats, rules: Rules) -> Mask:
     """Which sums tell what their largest contributors gave: dominance and p% rule.
 
     Parameters

@@ -290,9 +290,9 @@ class LinkedRelease:
         The targets are measured again on the files as they are on the disk before the folder
         appears under its name. See `Release.write`.
         """
-        from sfumato.storage.linked import write_linked
+        from sfumato.storage.linked import write_tables
 
-        return write_linked(
+        return write_tables(
             self, Path(folder), overwrite=overwrite, ledger=ledger, progress=progress
         )
 

@@ -31,7 +31,7 @@ def encode_json(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=2, ensure_ascii=False, default=str, allow_nan=False).encode()
 
 
-def encode_authenticated(content: Mapping[str, Any], key: Key, purpose: Purpose) -> bytes:
+def encode_with_tag(content: Mapping[str, Any], key: Key, purpose: Purpose) -> bytes:
     """The bytes of a record with its tag."""
     encoded = encode_json({**content, TAG: compute_tag(content, key, purpose)})
     try:

@@ -85,16 +85,16 @@ def write_parts(release: Release, folder: Path) -> dict[str, Any]:
     suffix, formulas = folder.suffix, release.plan.release.formulas
     arrangement = Arrangement(release.key, release.arrangement, count_files(len(release.dataset)))
     scratch = folder / _SCRATCH
-    for place in (folder, scratch):
-        place.mkdir(mode=0o755)
+    for directory in (folder, scratch):
+        directory.mkdir(mode=0o755)
     columns = list(release.dataset.columns)
     types = {name: release.dataset.dtype(name) for name in columns}
 
     def arrange(part: pl.DataFrame, identity: Identity) -> pl.DataFrame:
         numbers, blocks = arrangement.place(identity)
-        places = [pl.Series(_PART, numbers), pl.Series(_HIGH, blocks[:, 0].view(np.int64)),
-                  pl.Series(_LOW, blocks[:, 1].view(np.int64))]  # fmt: skip
-        return part.with_columns(places)
+        order_columns = [pl.Series(_PART, numbers), pl.Series(_HIGH, blocks[:, 0].view(np.int64)),
+                         pl.Series(_LOW, blocks[:, 1].view(np.int64))]  # fmt: skip
+        return part.with_columns(order_columns)
 
     def write(part: pl.DataFrame) -> pl.DataFrame:
         rows = []
@@ -223,11 +223,14 @@ def pair_parts(
             tables.append(pl.concat([records, ordered], how="horizontal"))
         return pl.concat(tables)
 
-    own = dict.fromkeys(ID_COLUMNS, pl.Int64())
+    id_types = dict.fromkeys(ID_COLUMNS, pl.Int64())
     placed = map_records(
-        original, arrange, {_PART: pl.Int64(), **own, _HIGH: pl.Int64(), _LOW: pl.Int64()}, reads=()
+        original,
+        arrange,
+        {_PART: pl.Int64(), **id_types, _HIGH: pl.Int64(), _LOW: pl.Int64()},
+        reads=(),
     )
-    paired = map_parts(placed.repartition(arrangement.files, _PART), attach, {**types, **own})
+    paired = map_parts(placed.repartition(arrangement.files, _PART), attach, {**types, **id_types})
     return split_off_ids(original, paired)
 
 

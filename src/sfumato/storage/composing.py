@@ -101,9 +101,9 @@ def settle_entry(
         ) from None
 
 
-def open_ledger(place: str | Path | Literal[False] | None) -> Ledger | None:
+def open_ledger(location: str | Path | Literal[False] | None) -> Ledger | None:
     """The ledger that was asked for; None where none is wanted."""
-    return None if place is False else Ledger(place)
+    return None if location is False else Ledger(location)
 
 
 @contextmanager
@@ -115,65 +115,67 @@ def hold_together(
     Nobody else writes a release meanwhile: two that are made at once would miss each other.
     """
     with nullcontext() if ledger is None else ledger.lock(progress):
-        found = find_earlier(release, target, ledger)
-        _require_same_basis(release, found)
-        require_same_draws(release, target, found)
-        _warn(release, found, target)
-        content = ledger.digest_content(release.dataset) if ledger and found else ""
-        tiers = [item for item in found if is_tier_of_same(release, item, ledger)]
+        earlier_releases = find_earlier(release, target, ledger)
+        _require_same_basis(release, earlier_releases)
+        require_same_draws(release, target, earlier_releases)
+        _warn(release, earlier_releases, target)
+        content = ledger.digest_content(release.dataset) if ledger and earlier_releases else ""
+        tiers = [item for item in earlier_releases if is_tier_of_same(release, item, ledger)]
         paired = [
             pair_earlier(item, release, ledger)
-            for item in _list_different([item for item in found if item not in tiers])
+            for item in _list_different([item for item in earlier_releases if item not in tiers])
             # The very same shows nothing new, and need not even be there any more.
             if item.entry is None or item.entry.content != content
         ]
         earlier = [*release.earlier, *(item for item in paired if item is not None)]
         facts: dict[str, Any] = {
             "ledger": None if ledger is None else str(ledger.folder),
-            "earlier": [_describe_earlier(item) for item in found],
+            "earlier": [_describe_earlier(item) for item in earlier_releases],
         }
         if tiers:
             others = [pair_earlier(item, release, ledger) for item in tiers]
             facts["tiers"] = hold_tiers(release, [item for item in others if item is not None])
         if earlier:
-            held = hold_composition(
+            composition = hold_composition(
                 release.plan, release.original, release.dataset, earlier, progress=progress
             )
-            require_composition(release.plan, held, release.evidence)
-            release = release.with_evidence({**release.evidence, held.label: held.evidence})
-            facts |= _list_verdict(release, held)
+            require_composition(release.plan, composition, release.evidence)
+            release = release.with_evidence(
+                {**release.evidence, composition.label: composition.evidence}
+            )
+            facts |= _list_verdict(release, composition)
         yield Composing(release, facts, ledger)
 
 
-def _list_different(found: Sequence[FoundRelease]) -> list[FoundRelease]:
+def _list_different(earlier: Sequence[FoundRelease]) -> list[FoundRelease]:
     """The releases less those that show the very same as one before."""
     different: dict[str, FoundRelease] = {}
-    for item in found:
+    for item in earlier:
         different.setdefault(item.entry.content if item.entry else str(item.folder), item)
     return list(different.values())
 
 
-def _describe_earlier(found: FoundRelease) -> dict[str, Any]:
-    number = found.entry.number if found.entry else None
-    return {"folder": str(found.folder), "number_in_ledger": number}
+def _describe_earlier(earlier: FoundRelease) -> dict[str, Any]:
+    number = earlier.entry.number if earlier.entry else None
+    return {"folder": str(earlier.folder), "number_in_ledger": number}
 
 
-def _list_verdict(release: Release, held: HeldComposition) -> dict[str, Any]:
+def _list_verdict(release: Release, composition: HeldComposition) -> dict[str, Any]:
     return {
-        "targets": [judgement.plain() for judgement in held.verdict],
+        "targets": [judgement.plain() for judgement in composition.verdict],
         "accepted": release.plan.release.accept_composition,
     }
 
 
-def _require_same_basis(release: Release, found: Sequence[FoundRelease]) -> None:
+def _require_same_basis(release: Release, earlier_releases: Sequence[FoundRelease]) -> None:
     """Refuse to tell records apart otherwise than before under the same key.
 
     The draws of a record follow its identity. Another identity means fresh draws, and two fresh
     draws of the same noise are averaged.
     """
-    drawn = list_drawn(release)
+    drawn = list_drawn_variables(release)
     mine = release.original.identity.basis
-    for earlier in found:
+    for earlier in earlier_releases:
         if earlier.key_commitment != release.key.commitment or earlier.identity == mine:
             continue
         common = drawn if earlier.entry is None else drawn & {*earlier.entry.drawn}
@@ -187,7 +189,7 @@ def _require_same_basis(release: Release, found: Sequence[FoundRelease]) -> None
             )
 
 
-def list_drawn(release: Release) -> set[str]:
+def list_drawn_variables(release: Release) -> set[str]:
     """Variables with draws that belong to a record; pseudonyms belong to a value."""
     return {
         name
@@ -197,16 +199,18 @@ def list_drawn(release: Release) -> set[str]:
     }
 
 
-def _warn(release: Release, found: Sequence[FoundRelease], target: Path) -> None:
+def _warn(release: Release, earlier_releases: Sequence[FoundRelease], target: Path) -> None:
     """Say when the same data were released before under another key, or when that is unknown."""
     for folder, record in list_beside(target):
         if record.get("damaged") and folder != target:
             unread = f"'{folder.name}' could not be read: was it made from the same data?"
             warnings.warn(unread, RepeatedReleaseWarning, stacklevel=6)
-    if not found or any(item.key_commitment == release.key.commitment for item in found):
+    if not earlier_releases or any(
+        item.key_commitment == release.key.commitment for item in earlier_releases
+    ):
         return  # not a new key: whoever used the others has been warned
-    folders = ", ".join(item.label for item in found)
-    keys = [item.folder for item in found if (item.folder / KEY_FILE).is_file()]
+    folders = ", ".join(item.label for item in earlier_releases)
+    keys = [item.folder for item in earlier_releases if (item.folder / KEY_FILE).is_file()]
     hint = f" Hint: use the key in '{keys[0].name}/{KEY_FILE}'." if keys else ""
     warnings.warn(
         f"The same data were released before under another key, in {folders}. Anyone with both "
@@ -238,7 +242,7 @@ def describe_entry(release: Release, ledger: Ledger, target: Path, seal: str) ->
         },
         methods=tuple(manifest["methods"]),
         noise=manifest.get("noise", {}),
-        drawn=tuple(sorted(list_drawn(release))),
+        drawn=tuple(sorted(list_drawn_variables(release))),
         order_of_rows=manifest["order_of_rows"],
         paths=digest_paths(release.noise_paths),
         tiers=ledger.digest(release.tier_set) if release.tier_set else "",

@@ -61,7 +61,7 @@ def digest_files(folder: Path, *, without: Iterable[str] = ()) -> dict[str, str]
     }
 
 
-def find_changed(folder: Path, digests: Mapping[str, str]) -> list[str]:
+def find_changed_files(folder: Path, digests: Mapping[str, str]) -> list[str]:
     """Which of these files are not there, or not as they were."""
     return [name for name, digest in digests.items() if not is_file_with(folder / name, digest)]
 
@@ -93,29 +93,29 @@ def find_strange(folder: Path, known: Iterable[str]) -> list[str]:
     ]
 
 
-def find_exposed(folder: Path) -> list[str]:
+def find_exposed_files(folder: Path) -> list[str]:
     """What others than its owner could change, or what is private and others could read.
 
     A file with a second name on the disk counts too: who has that name changes the file. So does
     one that belongs to somebody else than the folder. A copy without custody may belong to a group
-    of people; see `find_shared`.
+    of people; see `find_shared_files`.
     """
     if os.name == "nt":  # the permissions of Windows are no mode bits
         return []
-    whole = folder.stat()
+    folder_status = folder.stat()
     writable = stat.S_IWOTH | (stat.S_IWGRP if (folder / CUSTODY).is_dir() else 0)
-    exposed = ["the folder itself"] if whole.st_mode & writable else []
+    exposed = ["the folder itself"] if folder_status.st_mode & writable else []
     for name, status in list_entries(folder).items():
         private = name.partition("/")[0] in PRIVATE_FOLDERS
         forbidden = 0o077 if private else writable
         linked = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
-        foreign = status.st_uid != whole.st_uid
+        foreign = status.st_uid != folder_status.st_uid
         if linked or foreign or (status.st_mode & forbidden and not stat.S_ISLNK(status.st_mode)):
             exposed.append(format_name(name))
     return exposed
 
 
-def find_shared(folder: Path) -> list[str]:
+def find_shared_files(folder: Path) -> list[str]:
     """What the group of its owner could change."""
     modes = {"the folder itself": folder.stat().st_mode} | {
         name: status.st_mode for name, status in list_entries(folder).items()

@@ -67,13 +67,13 @@ def find_earlier(release: Release, target: Path, ledger: Ledger | None) -> list[
         _settle_pending(ledger)
     beside = dict(list_beside(target))
     moved = {str(record.get("manifest_sha256")): path for path, record in beside.items()}
-    found: list[FoundRelease] = []
+    releases: list[FoundRelease] = []
     for entry in [] if ledger is None else ledger.find_same_records(release.original):
         folder = Path(entry.folder)
         if not is_file_with(folder / MANIFEST, entry.manifest_sha256):
             folder = moved.get(entry.manifest_sha256, folder)
         if folder != target:
-            found.append(FoundRelease(folder, entry.key_commitment, entry.identity, entry))
+            releases.append(FoundRelease(folder, entry.key_commitment, entry.identity, entry))
     settled = set() if ledger is None else {entry.manifest_sha256 for entry in ledger.read()}
     mine = release.original.identity.total()
     for path, record in beside.items():
@@ -82,8 +82,8 @@ def find_earlier(release: Release, target: Path, ledger: Ledger | None) -> list[
             continue
         if record["input"].get("records_digest") == mine:
             commitment, basis = record.get("key_commitment"), record["input"].get("identity")
-            found.append(FoundRelease(path, str(commitment), str(basis)))
-    return found
+            releases.append(FoundRelease(path, str(commitment), str(basis)))
+    return releases
 
 
 def _settle_pending(ledger: Ledger) -> None:
@@ -99,19 +99,20 @@ def _settle_pending(ledger: Ledger) -> None:
             continue
         folder = Path(entry.folder)
         remains = [path / MANIFEST for path in folder.parent.glob(f"{PARTIAL}*")]
-        left = {sha256(path) for path in remains if is_plain_file(path)}
+        partial_digests = {sha256(path) for path in remains if is_plain_file(path)}
         if is_file_with(folder / MANIFEST, entry.manifest_sha256):
             replaced = any(
-                known.folder == entry.folder and known.manifest_sha256 in left for known in entries
+                known.folder == entry.folder and known.manifest_sha256 in partial_digests
+                for known in entries
             )
             beside = [
                 known.number
                 for known in entries
                 if known.pending and known.manifest_sha256 == entry.manifest_sha256
             ]
-            place = entry.folder if replaced else None
-            ledger.settle(entry.number, replaces=place, beside=beside)
-        elif entry.manifest_sha256 in left:
+            replaced_folder = entry.folder if replaced else None
+            ledger.settle(entry.number, replaces=replaced_folder, beside=beside)
+        elif entry.manifest_sha256 in partial_digests:
             ledger.remove(entry.number)
 
 
@@ -132,31 +133,31 @@ def list_beside(target: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def pair_earlier(
-    found: FoundRelease, release: Release, ledger: Ledger | None
+    earlier: FoundRelease, release: Release, ledger: Ledger | None
 ) -> EarlierRelease | None:
     """An earlier release with the identity its records have today, or why it cannot be paired.
 
     None where it turns out to be of other people.
     """
     if not frames.is_in_memory(release.original.frame):
-        return EarlierRelease(found.label, reason=NOT_ON_CLUSTER)
+        return EarlierRelease(earlier.label, reason=NOT_ON_CLUSTER)
     try:
-        require_unchanged(found)
-        opened = open_release(found.folder)
-        rows = match_earlier(found, opened, release.original, ledger)
+        require_unchanged_release(earlier)
+        opened = open_release(earlier.folder)
+        rows = match_earlier(earlier, opened, release.original, ledger)
         if rows is None:
             return None
         dataset = place_records(release.original, opened.dataset, rows)
     except SfumatoError as error:
-        return EarlierRelease(found.label, reason=error.what)
+        return EarlierRelease(earlier.label, reason=error.what)
     keeps_order = opened.manifest["order_of_rows"] == "as given"
-    return EarlierRelease(found.label, dataset, keeps_order=keeps_order)
+    return EarlierRelease(earlier.label, dataset, keeps_order=keeps_order)
 
 
-def require_unchanged(found: FoundRelease) -> None:
+def require_unchanged_release(earlier: FoundRelease) -> None:
     """Refuse an earlier release that is not where the ledger knows it."""
-    entry = found.entry
-    if entry and not is_file_with(found.folder / MANIFEST, entry.manifest_sha256):
+    entry = earlier.entry
+    if entry and not is_file_with(earlier.folder / MANIFEST, entry.manifest_sha256):
         why = f"its folder is gone or was changed (release {entry.number} of the ledger)."
         if entry.pending:
             why = (
@@ -167,22 +168,22 @@ def require_unchanged(found: FoundRelease) -> None:
 
 
 def match_earlier(
-    found: FoundRelease, opened: OpenedRelease, original: Dataset, ledger: Ledger | None
+    earlier: FoundRelease, opened: OpenedRelease, original: Dataset, ledger: Ledger | None
 ) -> Positions | None:
     """On which original record of today each row stands, -1 on none; None if of other people."""
-    rows = _find_rows(found, opened, original, ledger)
+    rows = _find_rows(earlier, opened, original, ledger)
     if _agrees(opened, original, rows):
         return rows
-    if found.entry is None or ledger is None:
+    if earlier.entry is None or ledger is None:
         return None
-    if not share_people(ledger.sketch(original), found.entry.sketches):
+    if not share_people(ledger.sketch(original), earlier.entry.sketches):
         return None
     # A few numbers that were given to somebody else acquit nobody.
     raise ReleaseError("its people have other identifiers in the data of today.")
 
 
 def _find_rows(
-    found: FoundRelease, opened: OpenedRelease, original: Dataset, ledger: Ledger | None
+    earlier: FoundRelease, opened: OpenedRelease, original: Dataset, ledger: Ledger | None
 ) -> Positions:
     """Which original record of today stands on each row; -1 where it is not there any more."""
     then = opened.record()["input"]
@@ -193,7 +194,7 @@ def _find_rows(
         )
     if declared.identity.total() == then["records_digest"]:
         return opened.find_rows(declared)
-    ids = None if ledger is None or found.entry is None else ledger.read_ids(found.entry)
+    ids = None if ledger is None or earlier.entry is None else ledger.read_ids(earlier.entry)
     if ids is None or len(ids) != len(opened.dataset):
         raise ReleaseError("it was made from other records, and nothing says which are the same.")
     today = declared.identity.ids(opened.key()).copy()

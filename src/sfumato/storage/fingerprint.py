@@ -82,15 +82,15 @@ class Sketch:
         return {**{name: getattr(self, name) for name in names}, "hashes": hashes}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Sketch:
+    def from_plain(cls, stored: Mapping[str, Any]) -> Sketch:
         """As it was written down."""
-        words = np.frombuffer(base64.b64decode(plain["hashes"]), "<u8")
+        words = np.frombuffer(base64.b64decode(stored["hashes"]), "<u8")
         return cls(
-            int(plain["distinct"]),
-            float(plain["chance"]),
+            int(stored["distinct"]),
+            float(stored["chance"]),
             tuple(words.tolist()),
-            bool(plain.get("regular", plain["dense"])),  # older ledgers do not tell
-            bool(plain["dense"]),
+            bool(stored.get("regular", stored["dense"])),  # older ledgers do not tell
+            bool(stored["dense"]),
         )
 
     def contains(self, other: Sketch) -> float:
@@ -125,8 +125,8 @@ def sketch_variables(data: Dataset, key: Key) -> dict[str, Sketch]:
     names = sorted(data.columns)[:_VARIABLES]
     if not frames.is_in_memory(data.frame):
         wanted = {name: [_LowestHashes(subkey)] for name in names}
-        found = engine_for(data.frame).aggregate(data, wanted)
-        return {name: summaries[_LowestHashes.name] for name, summaries in found.items()}
+        sketches = engine_for(data.frame).aggregate(data, wanted)
+        return {name: summaries[_LowestHashes.name] for name, summaries in sketches.items()}
     return {name: _sketch(frames.get_column(data.frame, name), subkey) for name in names}
 
 
@@ -204,18 +204,18 @@ class _LowestHashes:
     def merge(self, parts: Sequence[_Kept], earlier: Mapping[str, Any]) -> Sketch:
         """The sketch of all."""
         del earlier
-        kept = reduce(self.combine, parts)
-        if not kept.values:
+        merged = reduce(self.combine, parts)
+        if not merged.values:
             return Sketch(0, 1.0, ())
-        lowest, share = sorted(kept.hashes), 1.0
+        lowest, share = sorted(merged.hashes), 1.0
         if len(lowest) == _HASHES:
             share = (lowest[-1] + 1) / 2**64 * _HASHES / (_HASHES - 1)
         distinct = round(len(lowest) / share)
-        once = sum(count == 1 for count in kept.hashes.values()) / share
-        chance = max(0.0, 1 - once / kept.values)
-        span = kept.ends[1] - kept.ends[0] + 1 if kept.ends else math.inf
-        regular = len(kept.shapes) <= 1 and distinct > span * _FILLED
-        return Sketch(distinct, chance, tuple(lowest), regular, regular and kept.shapes <= {""})
+        once = sum(count == 1 for count in merged.hashes.values()) / share
+        chance = max(0.0, 1 - once / merged.values)
+        span = merged.ends[1] - merged.ends[0] + 1 if merged.ends else math.inf
+        regular = len(merged.shapes) <= 1 and distinct > span * _FILLED
+        return Sketch(distinct, chance, tuple(lowest), regular, regular and merged.shapes <= {""})
 
 
 def _are_dense(texts: pl.Series) -> bool:

@@ -125,27 +125,27 @@ class Entry:
     def summary(self) -> dict[str, Any]:
         """What a custodian wants to read: no hashes."""
         hidden = ("sketches", "records", "content", "paths", "pending", "tiers")
-        plain = {name: value for name, value in self.plain().items() if name not in hidden}
-        return {**plain, "state": self.state}
+        shown = {name: value for name, value in self.plain().items() if name not in hidden}
+        return {**shown, "state": self.state}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Entry:
+    def from_plain(cls, stored: Mapping[str, Any]) -> Entry:
         """As it was written down."""
-        sketches = {name: Sketch.from_plain(sketch) for name, sketch in plain["sketches"].items()}
+        sketches = {name: Sketch.from_plain(sketch) for name, sketch in stored["sketches"].items()}
         return cls(
             **{
-                **plain,
+                **stored,
                 "sketches": sketches,
-                "methods": tuple(plain["methods"]),
-                "drawn": tuple(plain["drawn"]),
+                "methods": tuple(stored["methods"]),
+                "drawn": tuple(stored["drawn"]),
             }
         )
 
 
 def find_default_folder() -> Path:
     """Where the ledger is where nobody says otherwise."""
-    if given := os.environ.get(PLACE):
-        return Path(given).expanduser()
+    if folder := os.environ.get(PLACE):
+        return Path(folder).expanduser()
     state = os.environ.get("XDG_STATE_HOME")
     try:
         return (Path(state) if state else Path.home() / ".local" / "state") / "sfumato" / "ledger"
@@ -229,7 +229,7 @@ class Ledger:
             stored = json.loads(body)
             if stored["version"] != VERSION:
                 raise self._refuse(f"it is of version {stored['version']!r:.20}")
-            return [Entry.from_plain(plain) for plain in stored["entries"]]
+            return [Entry.from_plain(entry) for entry in stored["entries"]]
         except (ValueError, KeyError, TypeError):
             raise self._refuse("it is damaged") from None
 
@@ -353,8 +353,8 @@ class Ledger:
 
 def _get_locks() -> set[str]:
     """The ledgers whose lock this thread holds."""
-    held: set[str] = _of_thread.__dict__.setdefault("held", set())
-    return held
+    locks: set[str] = _of_thread.__dict__.setdefault("held", set())
+    return locks
 
 
 def _now() -> str:

@@ -56,7 +56,7 @@ from sfumato.run.linked import (
     require_attacks_fail,
 )
 from sfumato.schema import Column, Schema
-from sfumato.storage.authentication import encode_authenticated, encode_json
+from sfumato.storage.authentication import encode_json, encode_with_tag
 from sfumato.storage.contents import (
     ACCREDITED_FILE,
     CODEBOOK,
@@ -74,7 +74,7 @@ from sfumato.storage.earlier import (
     FoundRelease,
     find_earlier,
     match_earlier,
-    require_unchanged,
+    require_unchanged_release,
 )
 from sfumato.storage.ledger import Ledger
 from sfumato.storage.opened_tables import find_private, open_tables
@@ -99,7 +99,7 @@ from sfumato.storage.writing import (
 )
 
 
-def write_linked(
+def write_tables(
     release: LinkedRelease,
     folder: Path,
     *,
@@ -162,14 +162,14 @@ def _hold_together(
     }
     if not earlier:
         return facts
-    held = hold_joined_composition(
+    together = hold_joined_composition(
         release.plan, release.original, release.linked, release.evidence, earlier
     )
-    require_joined_composition(release.plan, held, earlier)
+    require_joined_composition(release.plan, together, earlier)
     return {
         **facts,
-        "evidence": held.evidence.plain(),
-        "targets": [judgement.plain() for judgement in held.verdict],
+        "evidence": together.evidence.plain(),
+        "targets": [judgement.plain() for judgement in together.verdict],
         "accepted": release.plan.release.accept_composition,
     }
 
@@ -177,20 +177,20 @@ def _hold_together(
 def _pair_tables(
     release: LinkedRelease,
     tables: Mapping[str, Release],
-    found: Mapping[str, FoundRelease],
+    earlier: Mapping[str, FoundRelease],
     ledger: Ledger | None,
 ) -> EarlierTables | None:
     """An earlier release with the persons of today, or why nothing can be measured of it.
 
     None where it turns out to be of other people.
     """
-    label = next(iter(found.values())).label
+    label = next(iter(earlier.values())).label
     person = release.plan.structure.person[0]
     try:
-        if person not in found:
+        if person not in earlier:
             raise ReleaseError("it has records of these tables, and not of their persons.")
-        require_unchanged(found[person])
-        return open_earlier(found[person], release.original, tables[person].original, ledger)
+        require_unchanged_release(earlier[person])
+        return open_earlier(earlier[person], release.original, tables[person].original, ledger)
     except SfumatoError as error:
         return EarlierTables(label, reason=error.what)
 
@@ -198,41 +198,41 @@ def _pair_tables(
 def open_folder(folder: Path, release: LinkedRelease) -> EarlierTables:
     """The folder of an earlier release with the persons of today."""
     person = release.plan.structure.person[0]
-    found = FoundRelease(folder, "", "")
+    earlier = FoundRelease(folder, "", "")
     try:
-        placed = open_earlier(found, release.original, release.tables[person].original, None)
+        placed = open_earlier(earlier, release.original, release.tables[person].original, None)
     except SfumatoError as error:
-        return EarlierTables(found.label, reason=error.what)
-    return placed or EarlierTables(found.label, reason="it is of other people.")
+        return EarlierTables(earlier.label, reason=error.what)
+    return placed or EarlierTables(earlier.label, reason="it is of other people.")
 
 
 def open_earlier(
-    found: FoundRelease, original: LinkedTables, persons: Dataset, ledger: Ledger | None
+    earlier: FoundRelease, original: LinkedTables, persons: Dataset, ledger: Ledger | None
 ) -> EarlierTables | None:
     """An earlier release, of several tables or of the persons alone, with the persons of today.
 
     Parameters
     ----------
-    found : where it lies.
+    earlier : where it lies.
     original : the tables of today.
     persons : the table of persons among them, as the plan declares it.
     """
-    folder = found.folder
+    folder = earlier.folder
     table, variable = original.structure.person
     if is_of_several(read_any_manifest(folder)):
         opened, plan = open_tables(folder), LinkedPlan.load(folder / PLAN_FILE)
         linked = _link(plan, {name: item.dataset for name, item in opened.items()})
-        rows = match_earlier(found, opened[plan.structure.person[0]], persons, ledger)
+        rows = match_earlier(earlier, opened[plan.structure.person[0]], persons, ledger)
     else:
         single = open_release(folder)
-        rows = match_earlier(found, single, persons, ledger)
+        rows = match_earlier(earlier, single, persons, ledger)
         # Each row is one person's, whatever it shows of who they are.
         data = single.dataset.without([variable] if variable in single.dataset.schema else [])
         numbers = pl.DataFrame({variable: np.arange(len(data))})
         frame = frames.with_columns(data.frame, numbers)
         numbered = Dataset(frame, Schema({**data.schema, variable: Column(role="person")}))
         linked = LinkedTables({table: numbered}, keys={}, person=f"{table}.{variable}")
-    return None if rows is None else place_tables(found.label, original, linked, rows)
+    return None if rows is None else place_tables(earlier.label, original, linked, rows)
 
 
 @contextmanager
@@ -305,16 +305,16 @@ def _write_all(
     create_file(folder / page, render_codebook(manifest).encode(), mode=PUBLIC)
     create_file(folder / machine, encode_json(describe_codebook(manifest)), mode=PUBLIC)
     manifest["files"] = {name: sha256(folder / name) for name in (REPORT, *CODEBOOK)}
-    create_file(folder / MANIFEST, encode_authenticated(manifest, key, "manifest"), mode=PUBLIC)
-    _write_accredited(release, folder, manifest)
+    create_file(folder / MANIFEST, encode_with_tag(manifest, key, "manifest"), mode=PUBLIC)
+    _write_accredited_manifest(release, folder, manifest)
     create_file(folder / KEY_FILE, f"{key.text}\n".encode(), mode=PRIVATE)
     create_file(folder / PLAN_FILE, plan.text(comments=True).encode(), mode=PRIVATE)
     for name, table in tables.items():
-        place = find_private(folder, name)
-        place.mkdir(mode=0o700)
-        write_evidence(table, place)
-        if not any(place.iterdir()):
-            place.rmdir()
+        private_folder = find_private(folder, name)
+        private_folder.mkdir(mode=0o700)
+        write_evidence(table, private_folder)
+        if not any(private_folder.iterdir()):
+            private_folder.rmdir()
     together = composition.get("evidence")
     custody = {
         **release.custody,
@@ -346,7 +346,7 @@ def _write_all(
     create_file(private / REPORT, render_report(manifest, custody).encode(), mode=PRIVATE)
     data = list_data_files(manifest)
     custody["files"] = {**data, **digest_files(folder, without=[KEY_FILE, *data])}
-    create_file(folder / RECORD_FILE, encode_authenticated(custody, key, "custody"), mode=PRIVATE)
+    create_file(folder / RECORD_FILE, encode_with_tag(custody, key, "custody"), mode=PRIVATE)
     report("writing", 1, 1)
 
 
@@ -360,7 +360,9 @@ def _digest_inputs(tables: Mapping[str, Release]) -> dict[str, Any]:
     return {name: digest_all(name) for name in ("records_digest", "values_digest")}
 
 
-def _write_accredited(release: LinkedRelease, folder: Path, manifest: dict[str, Any]) -> None:
+def _write_accredited_manifest(
+    release: LinkedRelease, folder: Path, manifest: dict[str, Any]
+) -> None:
     """The manifest with the noise in full, where the public one keeps a part of it back."""
     full = {name: table.accredited for name, table in release.tables.items()}
     if not any(full.values()):
@@ -372,7 +374,7 @@ def _write_accredited(release: LinkedRelease, folder: Path, manifest: dict[str, 
     path = folder / ACCREDITED_FILE
     path.parent.mkdir(mode=0o700)
     content = {**manifest, "tables": tables}
-    create_file(path, encode_authenticated(content, release.key, "accredited"), mode=PRIVATE)
+    create_file(path, encode_with_tag(content, release.key, "accredited"), mode=PRIVATE)
 
 
 def _judge_files(
@@ -405,7 +407,7 @@ def verify_tables(
     """
     opened, plan = open_tables(folder), LinkedPlan.load(folder / PLAN_FILE)
     manifest, record = read_any_manifest(folder), read_custody(folder)
-    checks = [_check_stated(plan, manifest, record)]
+    checks = [_check_stated_targets(plan, manifest, record)]
     try:
         released = _link(plan, {name: table.dataset for name, table in opened.items()})
     except ReleaseError as error:
@@ -455,21 +457,23 @@ def _check_joined_attacks(
         for name, table in opened.items()
     }
     tried = attack_joined_view(plan.link(originals), released.with_tables(paired))
-    own = Plan(release=plan.release)
+    writing_plan = Plan(release=plan.release)
     beyond = [
         describe_success(item, tried)
-        for item in judge_attacks(own, tried)
+        for item in judge_attacks(writing_plan, tried)
         if not item.met and plan.release.find_reason(tried[item.measure].name) is None
     ]
     finding = " ".join(beyond) or f"{len(tried)} tried again, none better than is acceptable"
     return Check(name=f"{JOINED}: attacks", passed=not beyond, finding=finding)
 
 
-def _check_stated(
+def _check_stated_targets(
     plan: LinkedPlan, manifest: Mapping[str, Any], record: Mapping[str, Any]
 ) -> Check:
     """Whether manifest and custody record state the targets of the plan, all of them as met."""
-    wanted = {JOINED: plan.all_targets} | {n: own.targets for n, own in plan.tables.items()}
+    wanted = {JOINED: plan.all_targets} | {
+        n: table_plan.targets for n, table_plan in plan.tables.items()
+    }
     same = True
     for text in (manifest, record):
         stated = {JOINED: text["targets"]}
@@ -505,7 +509,7 @@ def _check_table(
     prepared: Mapping[str, Any] | None,
 ) -> Iterator[Check]:
     """The targets of one table, and the attacks on it where its original is at hand."""
-    own, original = opened.plan(), None
+    table_plan, original = opened.plan(), None
     data = released[name]
     if name in released.persons:
         identity = data.identity.with_persons(released.persons[name])
@@ -514,9 +518,9 @@ def _check_table(
     if prepared is not None:
         original = prepared[name].original
         table = replace(table, dataset=table.paired(original))
-    verdict, evidence = table.judge(own, original)
-    for check in list_judged_targets(own, verdict, original):
+    verdict, evidence = table.judge(table_plan, original)
+    for check in list_judged_targets(table_plan, verdict, original):
         yield replace(check, name=f"{name}: {check.name}")
     if (table.manifest.get("attacks") or {}).get("tried"):
-        check = check_attacks(table, own, original, evidence)
+        check = check_attacks(table, table_plan, original, evidence)
         yield replace(check, name=f"{name}: {check.name}")

@@ -18,7 +18,7 @@ from sfumato.storage.opening import (
     OpenedRelease,
     is_of_several,
     open_data,
-    read_accredited,
+    read_accredited_manifest,
     read_any_manifest,
     read_custody,
     require_custody,
@@ -55,7 +55,7 @@ class OpenedTable(OpenedRelease):
     @property
     def noise(self) -> Mapping[str, Any]:
         """The noise as described here: in full where the accredited manifest is here too."""
-        accredited = read_accredited(self.folder)
+        accredited = read_accredited_manifest(self.folder)
         facts = self.manifest if accredited is None else accredited["tables"][self.table]
         noise: Mapping[str, Any] = facts.get("noise", {})
         return noise
@@ -72,15 +72,15 @@ def open_tables(folder: str | Path) -> dict[str, OpenedRelease]:
     ----------
     folder : the release, with its custody record or without.
     """
-    place = Path(folder)
-    manifest = read_any_manifest(place)
+    path = Path(folder)
+    manifest = read_any_manifest(path)
     if not is_of_several(manifest):
-        raise ReleaseError(f"'{place}' is a release of one table.", hint="pass it as it is.")
-    record = read_custody(place) if (place / RECORD_FILE).is_file() else {"tables": {}}
+        raise ReleaseError(f"'{path}' is a release of one table.", hint="pass it as it is.")
+    record = read_custody(path) if (path / RECORD_FILE).is_file() else {"tables": {}}
     opened: dict[str, OpenedRelease] = {}
     for name, facts in manifest["tables"].items():
-        data = open_data(place, facts)
+        data = open_data(path, facts)
         opened[name] = OpenedTable(
-            place, data.dataset, facts, name, own_record=record["tables"].get(name)
+            path, data.dataset, facts, name, own_record=record["tables"].get(name)
         )
     return opened

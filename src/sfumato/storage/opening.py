@@ -64,7 +64,7 @@ class OpenedRelease:
     @property
     def noise(self) -> Mapping[str, Any]:
         """The noise as described here: in full where the accredited manifest is here too."""
-        manifest = read_accredited(self.folder) or self.manifest
+        manifest = read_accredited_manifest(self.folder) or self.manifest
         noise: Mapping[str, Any] = manifest.get("noise", {})
         return noise
 
@@ -313,7 +313,7 @@ def _read_file(folder: Path, name: str) -> bytes:
     return (folder / name).read_bytes()
 
 
-def read_accredited(folder: Path) -> dict[str, Any] | None:
+def read_accredited_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest for accredited analysts, where it is here."""
     try:
         manifest: dict[str, Any] | None = parse_json(_read_file(folder, ACCREDITED_FILE))

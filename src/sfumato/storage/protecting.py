@@ -98,18 +98,18 @@ def find_identifiers(data: Dataset, plan: Plan) -> dict[str, str]:
     if not engine_for(data.frame).in_memory:
         return {}
     treated = {name for step in plan.steps for name in step.touches(data.schema)}
-    left = [
+    untreated = [
         name
         for name in data.columns
         if name not in treated and data.schema[name].role not in (None, *IDENTIFYING)
     ]
-    if not left:
+    if not untreated:
         return {}
-    suggested = Schema.infer(data.batch(left).head(_SAMPLE))
+    suggested = Schema.infer(data.batch(untreated).head(_SAMPLE))
     return {
         name: f"Variable '{name}' leaves as it is, with the role {data.schema[name].role}, but "
         f"looks like a direct identifier. {suggested[name].reason}"
-        for name in left
+        for name in untreated
         if suggested[name].role == "direct"
     }
 
@@ -118,5 +118,5 @@ def is_rather_streamed(file: str, plan: Plan | None) -> bool:
     """Whether a file is large for the memory that is free, and all of the plan runs in batches."""
     if not is_large(Path(file)):
         return False
-    things: tuple[Any, ...] = () if plan is None else (*plan.steps, *plan.measures.values())
-    return all("streaming" in thing.runs_on for thing in things)
+    components: tuple[Any, ...] = () if plan is None else (*plan.steps, *plan.measures.values())
+    return all("streaming" in thing.runs_on for thing in components)

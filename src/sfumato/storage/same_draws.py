@@ -36,17 +36,19 @@ _WORDS = {
 }
 
 
-def require_same_draws(release: Release, target: Path, found: Iterable[FoundRelease]) -> None:
+def require_same_draws(
+    release: Release, target: Path, earlier_releases: Iterable[FoundRelease]
+) -> None:
     """Refuse a release whose draws are independent of earlier ones under the same key.
 
     Parameters
     ----------
     release : what is about to be written.
     target : where to; what is overwritten may be out already.
-    found : earlier releases of the same records: what the ledger says of them counts, else the
+    earlier_releases : of the same records: what the ledger says of them counts, else the
         record in their folder. And the record beside the file that the key was read from.
     """
-    for label, earlier in _list_records(release, target, found):
+    for label, earlier in _list_records(release, target, earlier_releases):
         if earlier.get("key_commitment") != release.key.commitment:
             continue
         if changes := list_new_draws(earlier, release.custody):
@@ -60,21 +62,21 @@ def require_same_draws(release: Release, target: Path, found: Iterable[FoundRele
 
 
 def _list_records(
-    release: Release, target: Path, found: Iterable[FoundRelease]
+    release: Release, target: Path, earlier_releases: Iterable[FoundRelease]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """What is known of earlier releases, each with a name for it."""
-    places = [target / RECORD_FILE]
+    paths = [target / RECORD_FILE]
     if release.key.file is not None:
         # The record lies beside the key, also where both were moved to a safe place.
-        places.append(release.key.file.parent / Path(RECORD_FILE).name)
-    for item in found:
-        places.append(item.folder / RECORD_FILE)
+        paths.append(release.key.file.parent / Path(RECORD_FILE).name)
+    for item in earlier_releases:
+        paths.append(item.folder / RECORD_FILE)
         if item.entry is not None:
             basis = {"identity": item.identity}
             known = {"key_commitment": item.key_commitment, "input": basis}
             yield item.label, {**known, "noise_paths": item.entry.paths}
-    for place in dict.fromkeys(place.resolve() for place in places):
-        yield f"'{place.parent.parent.name}'", _read_record(place)
+    for path in dict.fromkeys(path.resolve() for path in paths):
+        yield f"'{path.parent.parent.name}'", _read_record(path)
 
 
 def _read_record(path: Path) -> Mapping[str, Any]:

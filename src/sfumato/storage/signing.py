@@ -44,7 +44,7 @@ from sfumato.storage.contents import (
     CUSTODY,
     RECORD_FILE,
     digest_files,
-    find_changed,
+    find_changed_files,
     format_names,
     is_plain_file,
     list_entries,
@@ -80,8 +80,8 @@ class Signature:
     def describe(self) -> str:
         """Who signed, when and what they remarked."""
         remark = self.statement["remark"]
-        told = f", remarking {remark!r}" if remark else ""
-        return f"{self.statement['signed_by']!r} on {self.statement['date']}{told}"
+        remarking = f", remarking {remark!r}" if remark else ""
+        return f"{self.statement['signed_by']!r} on {self.statement['date']}{remarking}"
 
     def is_genuine(self) -> bool:
         """Whether the holder of the key that it claims signed this statement."""
@@ -269,16 +269,16 @@ def find_differences(folder: Path, signature: Signature) -> list[str]:
     here = [name for name in list_entries(folder) if not _is_apart(name)]
     changed = [
         name
-        for name in find_changed(folder, files)
+        for name in find_changed_files(folder, files)
         if name in here or not name.startswith(f"{ACCREDITED}/")
     ]
     folders = {name.rpartition("/")[0] for name in files}
     changed += [name for name in here if name not in files and name not in folders]
     record = signature.statement["custody_sha256"]
     if (folder / CUSTODY).is_dir() and record is not None:
-        changed += find_changed(folder, {RECORD_FILE: str(record)})
+        changed += find_changed_files(folder, {RECORD_FILE: str(record)})
     countersigned = signature.statement["countersigns"]
-    return changed + find_changed(
+    return changed + find_changed_files(
         folder, {str(name): str(digest) for name, digest in countersigned.items()}
     )
 

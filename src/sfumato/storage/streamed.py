@@ -105,8 +105,10 @@ def _choose_types(data: Dataset) -> dict[str, pl.DataType]:
     ]
     # Codes for missing are written too.
     shown = replace(data, schema=data.schema.changed(candidates, missing=()))
-    found = StreamingEngine().aggregate(shown, {name: [_Whole()] for name in candidates})
-    return types | {name: _narrow(types[name]) for name in candidates if found[name][_Whole.name]}
+    integers = StreamingEngine().aggregate(shown, {name: [_Whole()] for name in candidates})
+    return types | {
+        name: _narrow(types[name]) for name in candidates if integers[name][_Whole.name]
+    }
 
 
 def _convert(values: pl.Series, dtype: pl.DataType) -> pl.Series:

@@ -18,7 +18,7 @@ _CHANCE = 40
 """Each weight that is fitted to n records gains about 1 / n by chance; forty times that counts."""
 
 
-def is_tier_of_same(release: Release, found: FoundRelease, ledger: Ledger | None) -> bool:
+def is_tier_of_same(release: Release, earlier: FoundRelease, ledger: Ledger | None) -> bool:
     """Whether an earlier release is a tier of the same plan, of the same data, under the same key.
 
     Somebody who has both learns what the finer one shows, and nothing more. The finer one was held
@@ -26,10 +26,10 @@ def is_tier_of_same(release: Release, found: FoundRelease, ledger: Ledger | None
     """
     if not release.tier_set:
         return False
-    if found.entry is not None and ledger is not None:
-        return found.entry.tiers == ledger.digest(release.tier_set)
+    if earlier.entry is not None and ledger is not None:
+        return earlier.entry.tiers == ledger.digest(release.tier_set)
     try:
-        record = parse_json((found.folder / RECORD_FILE).read_bytes())
+        record = parse_json((earlier.folder / RECORD_FILE).read_bytes())
     except (OSError, ValueError):
         return False
     tier = record.get("tier") if isinstance(record, dict) else None
@@ -51,15 +51,15 @@ def hold_tiers(release: Release, others: Sequence[EarlierRelease]) -> dict[str, 
         release.original, release.dataset, measurable, keeps_order=keeps_order
     )
     allowed = ROUNDING + _CHANCE * len(measurable) / len(release.dataset)
-    left = {
+    remaining = {
         name: item.remaining_share if item.remaining_share < 1 - allowed else 1.0
         for name, item in composed.best.averaged.items()
     }
-    for name, share in left.items():
+    for name, share in remaining.items():
         if share < 1:
             raise ReleaseError(
                 f"The tiers are not nested: together they leave {share:.1%} of the noise of the "
                 f"best of them in variable '{name}'.",
                 hint="do not release them; were data or steps changed between the tiers?",
             )
-    return {**facts, "noise_left": left, "least_left": min(left.values(), default=1.0)}
+    return {**facts, "noise_left": remaining, "least_left": min(remaining.values(), default=1.0)}

@@ -37,9 +37,9 @@ from sfumato.storage.contents import (
     PLAN_FILE,
     RECORD_FILE,
     TRAIL_FILE,
-    find_changed,
-    find_exposed,
-    find_shared,
+    find_changed_files,
+    find_exposed_files,
+    find_shared_files,
     find_strange,
     format_names,
     is_file_with,
@@ -53,7 +53,7 @@ from sfumato.storage.opening import (
     list_data_files,
     list_manifests,
     open_release,
-    read_accredited,
+    read_accredited_manifest,
     read_any_manifest,
     read_custody,
     read_plan_of,
@@ -103,11 +103,11 @@ def verify_release(
     """
     files = verify_files(folder, key=key)
     signatures = _check_signatures(folder, signers)
-    checks = (*_trust_signed(files, signatures), *signatures)
+    checks = (*_trust_signed_manifest(files, signatures), *signatures)
     if ledger is not None:
         checks = (*checks, _check_ledger(folder, ledger))
     if not (folder / CUSTODY).is_dir():
-        return (*checks, *_list_unchecked(original))
+        return (*checks, *_list_open_checks(original))
     if not is_intact(checks):
         finding = "they were not measured again, since the release is not as it was written"
         return (*checks, Check(name="targets", passed=None, finding=finding))
@@ -137,8 +137,8 @@ def verify_files(folder: Path, *, key: Key | None = None) -> tuple[Check, ...]:
     """Check that a release consists of the files that were written, and of no others."""
     manifest = read_any_manifest(folder)
     checks = [_check_data(folder, table) for table in list_manifests(manifest)]
-    if (accredited := read_accredited(folder)) is not None:
-        checks.append(_check_accredited(folder, accredited, manifest, key))
+    if (accredited := read_accredited_manifest(folder)) is not None:
+        checks.append(_check_accredited_manifest(folder, accredited, manifest, key))
     if (folder / CUSTODY).is_dir():
         checks += _check_custody(folder, manifest, key)
     else:
@@ -171,7 +171,7 @@ def verify_targets(
     return checks
 
 
-def _list_unchecked(original: object | None) -> list[Check]:
+def _list_open_checks(original: object | None) -> list[Check]:
     """What cannot be checked without the custody record."""
     finding = "they can be measured again only with the custody record"
     checks = [Check(name="targets", passed=None, finding=finding)]
@@ -184,7 +184,7 @@ def _list_unchecked(original: object | None) -> list[Check]:
 def _check_data(folder: Path, manifest: Mapping[str, Any]) -> Check:
     data = manifest["data"]
     name = data["file"]
-    intact = not find_changed(folder, list_parts(data))
+    intact = not find_changed_files(folder, list_parts(data))
     if "parts" in data:
         intact = intact and digest_listing(data["parts"]) == data["sha256"]
     state = "is what the manifest says" if intact else "was changed"
@@ -194,7 +194,7 @@ def _check_data(folder: Path, manifest: Mapping[str, Any]) -> Check:
     return Check(name="data", passed=intact, finding=f"{name} {state}")
 
 
-def _check_accredited(
+def _check_accredited_manifest(
     folder: Path, accredited: dict[str, Any], manifest: dict[str, Any], key: Key | None
 ) -> Check:
     same = is_as_written((folder / ACCREDITED_FILE).read_bytes(), accredited)
@@ -213,8 +213,8 @@ def _is_accredited_version(accredited: dict[str, Any], manifest: dict[str, Any])
     full = accredited.get("tables")
     if not isinstance(full, dict) or list(full) != list(manifest["tables"]):
         return False
-    rest = {"tables": None, TAG: None}
-    return {**accredited, **rest} == {**manifest, **rest} and all(
+    ignored = {"tables": None, TAG: None}
+    return {**accredited, **ignored} == {**manifest, **ignored} and all(
         is_accredited_version(full[name], table) for name, table in manifest["tables"].items()
     )
 
@@ -318,11 +318,11 @@ def _check_custody(folder: Path, manifest: dict[str, Any], key: Key | None) -> l
     ]
 
 
-def _read_key(folder: Path, given: Key | None) -> Key:
+def _read_key(folder: Path, expected: Key | None) -> Key:
     """The key in custody, which must be the one that is given, and written as we write it."""
     path = folder / KEY_FILE
     key = Key.of(path) if is_plain_file(path) else None
-    if key is None or path.read_bytes() != f"{key.text}\n".encode() or given not in (None, key):
+    if key is None or path.read_bytes() != f"{key.text}\n".encode() or expected not in (None, key):
         raise OSError
     return key
 
@@ -335,7 +335,7 @@ def _get_digests(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _check_files(folder: Path, digests: Mapping[str, str]) -> Check:
-    changed = find_changed(folder, digests)
+    changed = find_changed_files(folder, digests)
     finding = "reports and evidence are those that were written"
     if changed:
         finding = f"changed or missing: {format_names(changed)}"
@@ -349,7 +349,7 @@ def _check_signatures(folder: Path, signers: Sequence[Ed25519PublicKey]) -> list
     ]
 
 
-def _trust_signed(checks: Iterable[Check], signatures: Iterable[Check]) -> list[Check]:
+def _trust_signed_manifest(checks: Iterable[Check], signatures: Iterable[Check]) -> list[Check]:
     """A manifest that nothing else tells of is genuine where somebody whom we trust signed it."""
     signed = any(check.passed for check in signatures)
     finding = "the manifest is the one that was signed"
@@ -383,11 +383,11 @@ def _check_ledger(folder: Path, ledger: Ledger) -> Check:
 
 def _find_in_ledger(folder: Path, entries: list[Entry]) -> tuple[bool | None, str]:
     digest = sha256(folder / MANIFEST)
-    place = str(folder.resolve())
-    here = [known for known in entries if known.folder == place and known.counts]
+    path = str(folder.resolve())
+    here = [known for known in entries if known.folder == path and known.counts]
     # The very same release may have been written more than once.
     same_bytes = [known for known in entries if known.manifest_sha256 == digest]
-    entry = max(same_bytes, key=lambda known: (known.folder == place, known.counts), default=None)
+    entry = max(same_bytes, key=lambda known: (known.folder == path, known.counts), default=None)
     if entry is None or (here and here[-1].manifest_sha256 != digest):
         what = "this is not" if entry is None else f"this is release {entry.number}, not"
         if here:
@@ -418,9 +418,9 @@ def _get_day(entry: Entry) -> str:
 
 
 def _check_permissions(folder: Path) -> Check:
-    exposed = find_exposed(folder)
+    exposed = find_exposed_files(folder)
     finding = "only the owner can change the files, or read the private ones"
-    if shared := find_shared(folder):
+    if shared := find_shared_files(folder):
         finding = f"nobody but the owner and their group can change: {format_names(shared)}"
     if exposed:
         finding = (
@@ -433,14 +433,16 @@ def _check_permissions(folder: Path) -> Check:
 def _check_stated_targets(release: OpenedRelease) -> Check:
     """Whether manifest and custody record state the targets of the plan, all of them as met."""
     wanted = [(target.name, target.plain()) for target in release.plan().targets]
-    stated = [_list_stated(text.get("targets")) for text in (release.manifest, release.record())]
+    stated = [
+        _list_stated_targets(text.get("targets")) for text in (release.manifest, release.record())
+    ]
     same = all(targets == [(*target, True) for target in wanted] for targets in stated)
     relation = "are" if same else "are not"
     finding = f"the targets in the manifest {relation} those of the plan"
     return Check(name="targets", passed=same, finding=finding)
 
 
-def _list_stated(targets: Any) -> list[tuple[str, dict[str, float], bool]] | None:
+def _list_stated_targets(targets: Any) -> list[tuple[str, dict[str, float], bool]] | None:
     try:
         return [
             (

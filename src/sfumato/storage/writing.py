@@ -54,7 +54,7 @@ from sfumato.run import leave_out_composition, require_met, take_measures
 from sfumato.run.distributions import tabulate_distributions
 from sfumato.run.dossier import build_dossier
 from sfumato.run.lights import list_judged_attacks, list_public, require_acceptable
-from sfumato.storage.authentication import encode_authenticated, encode_json
+from sfumato.storage.authentication import encode_json, encode_with_tag
 from sfumato.storage.cluster import list_parts, write_parts
 from sfumato.storage.composing import Composing, hold_together, open_ledger
 from sfumato.storage.contents import (
@@ -150,7 +150,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     report("writing", 0, 3)
     write_data = _write_on_cluster if _is_on_cluster(release) else write_file_of
     if frames.is_lazy(release.dataset.frame):
-        write_data = _write_streamed
+        write_data = _write_in_batches
     manifest, verdict = write_data(release, folder, report)
     manifest["targets"] = [judgement.public() for judgement in verdict]
     manifest["attacks"] = list_public(release)
@@ -165,9 +165,9 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     create_file(folder / page, render_codebook(manifest).encode(), mode=PUBLIC)
     create_file(folder / table, encode_json(describe_codebook(manifest)), mode=PUBLIC)
     manifest["files"] = {name: sha256(folder / name) for name in (REPORT, *CODEBOOK)}
-    encoded = encode_authenticated(manifest, release.key, "manifest")
+    encoded = encode_with_tag(manifest, release.key, "manifest")
     create_file(folder / MANIFEST, encoded, mode=PUBLIC)
-    _write_accredited(release, folder, manifest)
+    _write_accredited_manifest(release, folder, manifest)
     create_file(folder / KEY_FILE, f"{release.key.text}\n".encode(), mode=PRIVATE)
     create_file(private / "plan.toml", plan.text(comments=True).encode(), mode=PRIVATE)
     write_evidence(release, private)
@@ -187,7 +187,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     # The key is held against its commitment, and this record against the key.
     parts = list_parts(manifest["data"])
     custody["files"] = {**parts, **digest_files(folder, without=[KEY_FILE, *parts])}
-    encoded = encode_authenticated(custody, release.key, "custody")
+    encoded = encode_with_tag(custody, release.key, "custody")
     create_file(folder / RECORD_FILE, encoded, mode=PRIVATE)
     report("writing", 3, 3)
 
@@ -214,7 +214,7 @@ def write_file_of(
     return manifest, _measure_again(release, folder, manifest, frame)
 
 
-def _write_streamed(
+def _write_in_batches(
     release: Release, folder: Path, report: Progress
 ) -> tuple[dict[str, Any], Sequence[Judgement]]:
     """Write the records batch by batch: the same file and manifest as `write_file_of`."""
@@ -244,9 +244,11 @@ def _judge_file(release: Release, written: Dataset) -> Sequence[Judgement]:
     if not release.plan.targets:
         return []
     targets, measures = leave_out_composition(release.plan)
-    own = {label: measure for label, measure in measures.items() if measure.of == "one"}
+    without_original = {
+        label: measure for label, measure in measures.items() if measure.of == "one"
+    }
     # The file holds the very values that were compared with the original, record by record.
-    evidence = {**release.evidence, **take_measures(own, None, written)}
+    evidence = {**release.evidence, **take_measures(without_original, None, written)}
     verdict = judge(targets, measures, evidence)
     require_met(verdict, evidence)
     return verdict
@@ -273,7 +275,7 @@ def _write_on_cluster(
     manifest = {**release.manifest, "data": {**facts, **described}}
     engine, opened = SparkEngine(), open_data(folder, manifest, like=data.frame)
     written = opened.dataset
-    kept = written.frame.persist()
+    cached = written.frame.persist()
     try:
         if engine.add_up(written) != engine.add_up(data):
             raise ReleaseError(
@@ -282,20 +284,20 @@ def _write_on_cluster(
             )
         return manifest, _judge_file(release, written)
     finally:
-        kept.unpersist()
+        cached.unpersist()
 
 
 def _is_on_cluster(release: Release) -> bool:
     return frames.is_distributed(release.dataset.frame)
 
 
-def _write_accredited(release: Release, folder: Path, manifest: Mapping[str, Any]) -> None:
+def _write_accredited_manifest(release: Release, folder: Path, manifest: Mapping[str, Any]) -> None:
     """The manifest with the noise in full, where the public one keeps a part of it back."""
     if release.accredited is not None:
         path = folder / ACCREDITED_FILE
         path.parent.mkdir(mode=0o700)
         full = {**manifest, "noise": release.accredited["noise"]}
-        create_file(path, encode_authenticated(full, release.key, "accredited"), mode=PRIVATE)
+        create_file(path, encode_with_tag(full, release.key, "accredited"), mode=PRIVATE)
 
 
 def _describe_data(
@@ -339,7 +341,7 @@ def write_evidence(release: Release, private: Path) -> None:
         from sfumato.engines.spark import SparkEngine
 
         removed = SparkEngine().list_removed_ids(release.original, release.dataset, release.key)
-        _write_removed(private, removed)
+        _write_removed_ids(private, removed)
         return
     order = release.order()
     measured = [
@@ -355,10 +357,10 @@ def write_evidence(release: Release, private: Path) -> None:
         _put_table(private / RECORDS, table if order is None else table[order])
     if len(release.dataset) < len(release.original):
         rows = match_identities(release.dataset.identity.digests, release.original.identity.digests)
-        _write_removed(private, release.original.identity.ids(release.key)[rows < 0])
+        _write_removed_ids(private, release.original.identity.ids(release.key)[rows < 0])
 
 
-def _write_removed(private: Path, removed: Words) -> None:
+def _write_removed_ids(private: Path, removed: Words) -> None:
     if len(removed):
         _put_table(private / REMOVED, pl.DataFrame({"id_1": removed[:, 0], "id_2": removed[:, 1]}))
 

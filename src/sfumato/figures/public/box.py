@@ -37,7 +37,7 @@ from sfumato.outputs.quantiles import (
     safe_quantiles,
     snap_to_grid,
 )
-from sfumato.outputs.units import ALONE, Units, are_dominated, list_largest
+from sfumato.outputs.units import ALONE, Units, find_dominated_sums, list_largest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -268,7 +268,7 @@ def is_dominated(contributions: Floats, rules: Rules, units: Units = ALONE) -> b
     for number in units.numbers:
         cells = np.zeros(len(contributions), np.int64)
         largest, sums = list_largest(cells, number, contributions, 1, rules.most_contributors)
-        if are_dominated(largest, sums, rules)[0]:
+        if find_dominated_sums(largest, sums, rules)[0]:
             return True
     ordered = np.sort(contributions)[::-1]
     total = math.fsum(ordered)

@@ -332,8 +332,8 @@ def aggregate_values(
             builder.add(cell, term, units)
         cases[cell] = int((cell_values == ordered[-1]).sum())
         constant = constant or bool(len(cell_values) >= k and cell_values[0] == cell_values[-1])
-        found = _compute_statistics(wanted, cell_values, weight, k, step, units)
-        for name, value in found.items():
+        results = _compute_statistics(wanted, cell_values, weight, k, step, units)
+        for name, value in results.items():
             statistics[name][cell] = value
     total_weights, sums, squares = (builder.build() for builder in builders)
     return Magnitudes(
@@ -363,8 +363,8 @@ class _ContributionBuilder:
         self.signed = self.signed or bool((terms < 0).any())
         most = self.largest.shape[2]
         for kind, numbers in enumerate(units.numbers):
-            found, _ = list_largest(np.zeros(len(terms), np.int64), numbers, sizes, 1, most)
-            self.largest[kind, cell] = found[0]
+            contributions, _ = list_largest(np.zeros(len(terms), np.int64), numbers, sizes, 1, most)
+            self.largest[kind, cell] = contributions[0]
         if not units:
             # A partition finds the largest few without sorting all.
             most = min(most, len(sizes))

@@ -59,9 +59,9 @@ def assess_counts(
     sensitive = (counts > 0) & (counts < k)
     low[sensitive], high[sensitive] = 0.0, k  # threshold rule
     if few is not None:
-        rest = few & ~sensitive
-        low[rest], high[rest] = counts[rest] - k, counts[rest] + k
-        sensitive = sensitive | rest
+        few_units = few & ~sensitive
+        low[few_units], high[few_units] = counts[few_units] - k, counts[few_units] + k
+        sensitive = sensitive | few_units
     full = find_full_cells(lattice, counts)
     if rules.full == "hide":
         low[full] = np.minimum(low[full], counts[full] - 1)

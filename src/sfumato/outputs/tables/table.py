@@ -153,7 +153,7 @@ class Table:
         from sfumato.outputs.tables.attack import compute_feasibility_intervals
 
         if not self.known:
-            return self._attack_rounded()
+            return self._attack_rounded_table()
         lines = []
         for name, known in self.known.items():
             intervals = compute_feasibility_intervals(
@@ -167,7 +167,7 @@ class Table:
                     lines.append((*self._get_labels(row, column), name, *ends))
         return self._build_lines(lines, ("low", "high"))
 
-    def _attack_rounded(self) -> pl.DataFrame:
+    def _attack_rounded_table(self) -> pl.DataFrame:
         if "base" not in self.rule or "count" not in self.shown:
             raise MeasureError("Nothing is known of this table that could be attacked.")
         # See `controlled_rounding`: nobody learns more than base - 1 either way.
