@@ -16,6 +16,7 @@ from sfumato.studio.output_forms import get_kind, list_kinds, list_output_fields
 from sfumato.studio.security import User
 from sfumato.studio.source import Source
 from sfumato.studio.tasks.outputs import make_output
+from sfumato.studio.texts import say
 
 YOU = User("you", "custodian")
 PLAN = """
@@ -46,8 +47,9 @@ def test_every_figure_and_table_has_a_form():
         }  # fmt: skip
         assert not {"data", "rules", "log", "key"} & set(fields)
         assert all(item.help for item in fields.values()), kind.name
+        assert say(f"outputs.kinds.{kind.name}")
     assert list_output_fields(get_kind("box"), ["age"])[0].kind == "names"
-    with pytest.raises(PlanError, match="needs 'y'"):
+    with pytest.raises(PlanError, match="needs 'Variable on the vertical axis'"):
         read_output_form(get_kind("scatter"), {"x": ["age"]})
     with pytest.raises(PlanError, match="takes numbers"):
         read_output_form(get_kind("histogram"), {"x": ["age"], "edges": ["a,b"]})
@@ -94,8 +96,8 @@ def test_a_figure_is_made_and_approved_in_a_browser(tab, studio):
     own = begin(studio.folder, Source(where=str(file), title="outputs.csv"), PLAN)
     path = f"/sessions/{own.id}/outputs"
     tab.goto(f"http://{studio.host}{studio.prefix}{path}?kind=histogram")
-    tab.get_by_label("x *", exact=True).wait_for(timeout=30_000)
-    tab.get_by_label("x *", exact=True).select_option("systolic")
+    tab.get_by_label("Variable * x", exact=True).wait_for(timeout=30_000)
+    tab.get_by_label("Variable * x", exact=True).select_option("systolic")
     press(tab, "Make it")
     tab.get_by_role("img", name="Figure: Histogram of systolic").wait_for(timeout=60_000)
     shown = tab.locator("figure img").evaluate("image => image.decode().then(() => image.width)")

@@ -214,6 +214,7 @@ def test_an_approval_is_void_as_soon_as_the_plan_changes(cohort, tmp_path):
     you = User("you", "custodian")
     add_approval(session, you, "approve", name="Ben", comment="", alone=True)
     assert judge_approvals(session, list_approvals(session)) == "approve"
+    assert "in the name of 'Ben', typed on one's own machine" in session.read_audit()[-1]["what"]
     session.change("k", by="you", plan=PLAN.replace("k.min = 2", "k.min = 3"))
     assert judge_approvals(session, list_approvals(session)) is None
     session.undo(by="you")
@@ -226,6 +227,11 @@ def test_nobody_approves_their_own_work_behind_a_proxy(cohort, tmp_path):
     session = begin(tmp_path / "sessions", Source(where=str(cohort), title="cohort.csv"))
     with pytest.raises(PlanError, match="their own work"):
         add_approval(session, User("you", "custodian"), "approve", name="Ben", comment="",
+                     alone=False)  # fmt: skip
+    session.change("k", by="eve", plan=PLAN.replace("k.min = 2", "k.min = 3"))
+    session.undo(by="you")
+    with pytest.raises(PlanError, match="their own work"):  # decided once, and undone since
+        add_approval(session, User("eve", "custodian"), "reject", name="", comment="no",
                      alone=False)  # fmt: skip
     ben = User("ben", "checker")
     assert add_approval(session, ben, "reject", name="", comment="why?", alone=False).name == "ben"
@@ -286,7 +292,8 @@ def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     press(tab, "Keep these words")
     tab.get_by_label("Your name", exact=True).fill("Ben")
     press(tab, "Approve this plan")
-    tab.get_by_text("This plan is approved.").wait_for()
+    tab.get_by_text("That is a statement, not a proof.").first.wait_for()
+    tab.get_by_text("name as typed, not proven").wait_for()
     tab.get_by_label("Recipient").fill("Institute")
     press(tab, "Keep these words")
     tab.get_by_text("void: the plan or the data changed since").wait_for()

@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+import re
+import socket
+from pathlib import Path
+from urllib.parse import urlencode
+
 import pytest
 from tests.studio.visitor import RunningStudio, start_studio, stop_studio
+
+from sfumato.cli.studio import read_proxy
+from sfumato.errors import PlanError
 
 SECRET = "a secret of the proxy"  # noqa: S105 - of a test
 HOST = "studio.example.org"
 
 
-@pytest.fixture(scope="module")
-def team(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("team")
+USERS = '[users]\nada = "custodian"\nyou = "custodian"\nbob = "checker"\neve = "analyst"\n'
+
+
+def find_free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def start_team(folder: Path, line: str = "") -> RunningStudio:
     (folder / "secret").write_text(f"{SECRET}\n")
     (folder / "team.toml").write_text(
-        f'hosts = ["{HOST}"]\nsecret_file = "secret"\n'
-        '[users]\nada = "custodian"\nyou = "custodian"\nbob = "checker"\neve = "analyst"\n'
+        f'hosts = ["{HOST}"]\nsecret_file = "secret"\n{line}\n{USERS}'
     )
-    running = start_studio(folder / "sessions", folder, "--behind-proxy", str(folder / "team.toml"),
-                           "--port", "8790")  # fmt: skip
+    return start_studio(folder / "sessions", folder, "--behind-proxy", str(folder / "team.toml"),
+                        "--port", str(find_free_port()))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory):
+    running = start_team(tmp_path_factory.mktemp("team"))
+    yield running
+    stop_studio(running)
+
+
+@pytest.fixture(scope="module")
+def trusting(tmp_path_factory):
+    """A team in which custodians approve each other's releases."""
+    running = start_team(tmp_path_factory.mktemp("trusting"), "custodians_approve = true")
     yield running
     stop_studio(running)
 
@@ -39,7 +66,7 @@ def test_only_the_proxy_is_heard(team):
     assert team.get("/", headers=told("ada")).status == 200
     assert team.get("/", headers=told("ada", secret=SECRET[:-1])).status == 403
     assert team.get("/", headers=told("ada", secret="")).status == 403
-    assert team.get("/", headers=told("ada", host="127.0.0.1:8790")).status == 403
+    assert team.get("/", headers=told("ada", host=team.host)).status == 403
     assert team.get("/", headers={"Host": HOST}).status == 403
     assert team.get("/", headers=told("mallory")).status == 403
     assert team.get("/?token=x", headers=told("mallory")).status == 403
@@ -88,3 +115,48 @@ def test_the_picker_shows_nobody_more_than_they_need(team):
         ("ada", "data"), ("ada", "extract")}  # fmt: skip
     assert {asked for asked, text in pages.items() if "bob.pem" in text} == {
         ("ada", "key"), ("bob", "key")}  # fmt: skip
+
+
+def test_a_second_custodian_approves_and_does_nothing_else(trusting):
+    session = begin(trusting, "ada", "demo").rpartition("/")[0]
+    subject = re.search(r'name="subject" value="(\w+)"',
+                        trusting.get(f"{session}/release", headers=told("ada")).text)  # fmt: skip
+    assert subject is not None
+
+    def say(user: str, decision: str) -> str:
+        fields = {"subject": subject[1], "decision": decision, "comment": "looked at it"}
+        answer = trusting.send("POST", f"{session}/release/approve", body=urlencode(fields),
+                               headers=told(user))  # fmt: skip
+        assert answer.status == 303
+        return str(trusting.get(f"{session}/release", headers=told(user)).text)
+
+    assert "Nobody approves their own work" in say("ada", "approve")
+    assert "You began this session" in trusting.get(f"{session}/release", headers=told("ada")).text
+    # The other one finds it on the first page, and sees what a checker sees.
+    assert f'href="{session}/release"' in trusting.get("/", headers=told("you")).text
+    for page in ("data", "roles", "risk", "protect", "compare", "analyse"):
+        assert trusting.get(f"{session}/{page}", headers=told("you")).status == 404
+    assert trusting.post(f"{session}/data/open", headers=told("you")).status == 404
+    assert trusting.post(f"{session}/history/undo", headers=told("you")).status == 403
+    to = trusting.root / "out"
+    trusting.post(f"{session}/release/write", {"to": str(to)}, headers=told("you"))
+    page = trusting.get(f"{session}/release", headers=told("you")).text
+    assert "Only the custodian does this" in page
+    assert not to.exists()
+    assert "This plan is approved." in say("you", "approve")
+    assert "This plan is rejected." in say("bob", "reject")
+    # Their own session is theirs, and an analyst sees neither.
+    own = begin(trusting, "you")
+    assert trusting.get(own, headers=told("you")).status == 200
+    assert trusting.get(f"{session}/release", headers=told("eve")).status == 404
+    analysing = begin(trusting, "eve").rpartition("/")[0]
+    assert trusting.get(f"{analysing}/outputs", headers=told("you")).status == 404
+
+
+@pytest.mark.parametrize("line", ['custodians_approve = "yes"', "", "users = 3"])
+def test_a_file_that_says_nothing_clear_is_refused(tmp_path, line):
+    (tmp_path / "secret").write_text("s")
+    roles = '[users]\nada = "owner"\n' if not line else "" if "users" in line else USERS
+    (tmp_path / "team.toml").write_text(f'hosts = ["h"]\nsecret_file = "secret"\n{line}\n{roles}')
+    with pytest.raises(PlanError, match="does not say how"):
+        read_proxy(tmp_path / "team.toml")

@@ -8,7 +8,7 @@ import threading
 import tomllib
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -130,14 +130,30 @@ def read_proxy(path: Path) -> Proxy:
             hosts=tuple(raw["hosts"]),
             secret=Path(path.parent, raw["secret_file"]).read_text("utf-8").strip(),
             header=raw.get("header", "X-Forwarded-User"),
-            users=raw["users"],
+            users=_require_roles(raw["users"]),
+            custodians_approve=_require_switch(raw.get("custodians_approve", False)),
         )
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError):
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError):
         raise PlanError(
             f"'{path}' does not say how the studio is run behind a proxy.",
             hint='it has hosts = ["studio.example.org"], secret_file = "secret" and '
-            '[users] with a role for each, such as ada = "custodian".',
+            "[users] with a role for each (custodian, checker or analyst), such as "
+            'ada = "custodian"; custodians_approve is true or false.',
         ) from None
+
+
+def _require_roles(users: dict[str, Any]) -> dict[str, Any]:
+    from sfumato.studio.security import Role
+
+    if unknown := {role for role in users.values() if role not in get_args(Role)}:
+        raise ValueError(unknown)
+    return users
+
+
+def _require_switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(value)
+    return value
 
 
 def _listen(address: str, port: int, *, search: bool) -> socket.socket:

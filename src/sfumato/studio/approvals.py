@@ -19,6 +19,8 @@ from sfumato.studio.session import Session, now
 
 Decision = Literal["approve", "reject", "comment"]
 _FILE = "approvals.json"
+CLAIM = "typed on one's own machine and not proven"
+"""Whoever sits at the keyboard can write any name."""
 _LONGEST = 2000
 """Characters of a name or a comment."""
 
@@ -78,10 +80,10 @@ def add_approval(
     """
     if decision not in get_args(Decision):
         raise PlanError("Approve, reject or comment.")
-    if not alone and user.name == session.owner and decision != "comment":
+    if not alone and user.name in session.authors and decision != "comment":
         raise PlanError(
             "Nobody approves their own work.",
-            hint="ask a checker or another custodian to open this page.",
+            hint="ask somebody else who may approve to open this page.",
         )
     signer = _clean(name) if alone else user.name
     words = _clean(comment)
@@ -94,7 +96,7 @@ def add_approval(
     content = [asdict(item) for item in (*list_approvals(session), approval)]
     write_file(session.folder / _FILE, json.dumps(content), mode=PRIVATE)
     told = {"approve": "plan approved", "reject": "plan rejected", "comment": "comment"}[decision]
-    whom = f" by '{signer}'" if alone else ""
+    whom = f" in the name of '{signer}', {CLAIM}" if alone else ""
     session.note(f"{told}{whom}{f': {words}' if words else ''}", by=user.name)
     return approval
 

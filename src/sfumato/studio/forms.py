@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from sfumato.catalogue import Entry, parameters_of, parse_parameters
 from sfumato.parameters import write_example
+from sfumato.studio.texts import load_texts
 
 FieldKind = Literal["switch", "choice", "number", "names", "text"]
 NONE = "[]"
@@ -31,6 +32,7 @@ class Field:
     Parameters
     ----------
     name, help : of the parameter.
+    label : what people call it; `name_parameter` knows.
     kind : "switch" for true or false, "choice" for one of several, "number", "names" for some of
         the variables, "text" for everything else, written as in a plan.
     value : as the form shows it: text, or a list of names.
@@ -44,6 +46,7 @@ class Field:
     """
 
     name: str
+    label: str
     help: str
     kind: FieldKind
     value: Any
@@ -56,10 +59,23 @@ class Field:
     required: bool = False
     example: str = ""
 
-    @property
-    def label(self) -> str:
-        """Its name in words."""
-        return self.name.replace("_", " ")
+
+def name_parameter(entry: str, name: str) -> str:
+    """What people call a parameter of a method, a measure, a figure or a table.
+
+    The catalogue of texts says it, for this entry or for all; of a plug-in it is the name in words.
+
+    Examples
+    --------
+    >>> name_parameter("coarsen", "edges"), name_parameter("histogram", "edges")
+    ('Ends of the intervals', 'Where bins begin and end')
+    >>> name_parameter("of_a_plug_in", "swap_rate")
+    'Swap rate'
+    """
+    texts = load_texts()
+    places = (f"parameters.{entry}.{name}", f"parameters.any.{name}")
+    known = next((texts[place] for place in places if place in texts), None)
+    return known or name.replace("_", " ").capitalize()
 
 
 @cache
@@ -99,6 +115,7 @@ def list_fields(
         fields.append(
             Field(
                 name=parameter.name,
+                label=name_parameter(_name_entry(entry), parameter.name),
                 help=parameter.help,
                 kind=kind,
                 value=_list_names(value) if kind == "names" else _write_value(value),
@@ -150,6 +167,10 @@ def _write_example(annotation: Any, shape: Mapping[str, Any]) -> str:
     if not number or not example.startswith("{"):
         return example
     return f"{example.partition('= ')[2].rstrip(' }')}, or {example}"
+
+
+def _name_entry(entry: Entry) -> str:
+    return str(getattr(entry, "name", entry.__name__.lower()))
 
 
 def _list_names(value: Any) -> list[str]:

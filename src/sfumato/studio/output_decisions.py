@@ -89,8 +89,11 @@ def decide(
     """
     if decision not in get_args(Decision):
         raise PlanError("Approve or reject.")
-    if not alone and user.name == session.owner:
-        raise PlanError("Nobody checks their own outputs.", hint="ask a checker to open this page.")
+    if not alone and user.name in session.authors:
+        raise PlanError(
+            "Nobody checks their own outputs.",
+            hint="ask somebody else who may approve to open this page.",
+        )
     output = next((item for item in list_outputs(session) if item["number"] == number), None)
     if output is None or not output["files"]:
         raise PlanError("There is no such output.", hint="one that was refused was never made.")

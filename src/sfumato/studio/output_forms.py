@@ -14,7 +14,7 @@ from sfumato.errors import PlanError, did_you_mean
 from sfumato.figures import public as plots
 from sfumato.figures.public import grid, protection
 from sfumato.outputs.tables.crosstabs import crosstab
-from sfumato.studio.forms import Field, FieldKind
+from sfumato.studio.forms import Field, FieldKind, name_parameter
 
 _NOT_FOR_FORMS = {"data", "model", "rules", "log", "key", "limits", "terms"}
 """What the studio gives by itself, and what few ever set."""
@@ -90,7 +90,8 @@ def list_output_fields(kind: OutputKind, variables: Sequence[str]) -> list[Field
     fields = []
     if kind.of == MODEL:
         help_text = "A linear model of the data, written as outcome ~ variable + variable."
-        fields.append(Field(name=MODEL, help=help_text, kind="text", value="", default="",
+        fields.append(Field(name=MODEL, label=name_parameter(kind.name, MODEL), help=help_text,
+                            kind="text", value="", default="",
                             required="x" not in kind.takes, example="weight ~ height"))  # fmt: skip
     for name, parameter in kind.takes.items():
         if name in _NOT_FOR_FORMS:
@@ -100,7 +101,8 @@ def list_output_fields(kind: OutputKind, variables: Sequence[str]) -> list[Field
         default = "" if required or parameter.default is None else parameter.default
         text = str(default).lower() if isinstance(default, bool) else str(default)
         value: Any = [] if shape == "names" else text
-        fields.append(Field(name=name, help=docs.get(name, ""), kind=shape, value=value,
+        fields.append(Field(name=name, label=name_parameter(kind.name, name),
+                            help=docs.get(name, ""), kind=shape, value=value,
                             default=text, required=required, **facts))  # fmt: skip
     return fields
 

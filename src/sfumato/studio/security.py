@@ -73,12 +73,14 @@ class Proxy:
     secret : what it sends in the header `X-Sfumato-Proxy`, so that nobody else can pass for it.
     header : the header in which it names the user.
     users : what each of them may do; whoever is not listed may nothing.
+    custodians_approve : whether a custodian may check the work of another, as a checker does.
     """
 
     hosts: tuple[str, ...]
     secret: str = field(repr=False)
     header: str = "X-Forwarded-User"
     users: Mapping[str, Role] = field(default_factory=dict)
+    custodians_approve: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,10 +62,17 @@ class Studio:
         self._failed: dict[str, Job] = {}
         self._listeners: dict[str, set[asyncio.Queue[Job]]] = {}
 
-    def may_see(self, user: User, session: Session) -> bool:
-        """Whether a session is somebody's own, or they check or approve the work of others."""
-        alone = self.settings.proxy is None
-        return alone or user.name == session.owner or user.role == "checker"
+    def recognise(self, user: User, session: Session) -> User | None:
+        """Who somebody is in a session; None where they may not see it.
+
+        Who owns it works on it. Checkers check it. Where the team allows it, a custodian checks the
+        work of another one, and sees and does no more than a checker there.
+        """
+        proxy = self.settings.proxy
+        if proxy is None or user.name == session.owner or user.role == "checker":
+            return user
+        both = user.role == proxy.users.get(session.owner) == "custodian"
+        return User(user.name, "checker") if both and proxy.custodians_approve else None
 
     def may_change(self, user: User, session: Session) -> bool:
         """Whether somebody may undo what was decided, or stop what is being done."""
@@ -275,7 +282,7 @@ def _list_routes(studio: Studio) -> list[Route | Mount]:
 def _bind(function: Any, studio: Studio) -> Any:
     async def endpoint(request: Request) -> Response:
         session = studio.sessions.get(request.path_params["session"])
-        if session is None or not studio.may_see(request.state.user, session):
+        if session is None or studio.recognise(request.state.user, session) is None:
             return refuse(HTTPStatus.NOT_FOUND, "There is no such session.")
         answer: Response = await function(studio, session, request)
         return answer

@@ -122,6 +122,11 @@ class Session:
         linked = self.state.source is not None and self.state.source.linked
         return parse_plan(self.plan_text, linked=linked)
 
+    @property
+    def authors(self) -> frozenset[str]:
+        """Whoever began it or decided anything in it, also what was undone since."""
+        return frozenset({self.owner, *(state.by for state in self.states.values())})
+
     def read_plan(self, state: State) -> str:
         """The text of the plan of a state."""
         if not state.plan:

@@ -47,7 +47,8 @@ def _bind(
 async def show(studio: Studio, request: Request) -> Response:
     """Sessions, the newest first, and ways to begin one."""
     user: User = request.state.user
-    sessions = [item for item in studio.sessions.list() if studio.may_see(user, item)]
+    seen = [(item, studio.recognise(user, item)) for item in studio.sessions.list()]
+    sessions = [(item, studio.choose_first_page(there)) for item, there in seen if there]
     page = get_environment().get_template("start.html")
     return HTMLResponse(
         page.render(
@@ -55,7 +56,6 @@ async def show(studio: Studio, request: Request) -> Response:
             user=user,
             sessions=sessions,
             page="start",
-            first=studio.choose_first_page(user),
         )
     )
 

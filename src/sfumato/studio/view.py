@@ -259,9 +259,10 @@ def _cut(text: str, begin: str, ends: Sequence[str]) -> str:
 async def respond(studio: Studio, page: Page, request: Request) -> Response:
     """Answer a request for a page, one of its parts or one of its actions."""
     session = studio.sessions.get(request.path_params["session"])
-    user: User = request.state.user
-    if session is None or not studio.may_see(user, session) or not page.admits(user):
+    user = None if session is None else studio.recognise(request.state.user, session)
+    if session is None or user is None or not page.admits(user):
         return refuse(HTTPStatus.NOT_FOUND, "There is no such session.")
+    request.state.user = user
     name = request.path_params.get("name")
     if request.method == "POST":
         return await _act(studio, page, request, session, str(name))

@@ -45,7 +45,7 @@ async def show(view: View) -> Mapping[str, Any]:
     return {
         "open": open_data,
         "custodian": custodian,
-        "may_decide": is_alone(view) or view.user.name != session.owner,
+        "may_decide": is_alone(view) or view.user.name not in session.authors,
         "alone": is_alone(view),
         "kinds": list_kinds(),
         "kind": kind,

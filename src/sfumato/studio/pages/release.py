@@ -17,6 +17,7 @@ from sfumato.plan import PARTIES, Plan, Writing
 from sfumato.plan.linked import LinkedPlan
 from sfumato.storage.contents import CODEBOOK, CUSTODY, REPORT, is_plain_file
 from sfumato.studio.approvals import (
+    CLAIM,
     add_approval,
     compute_subject,
     judge_approvals,
@@ -64,7 +65,7 @@ async def show(view: View) -> Mapping[str, Any]:
         "subject": compute_subject(session),
         "judged": judge_approvals(session, approvals),
         "alone": is_alone(view),
-        "own": view.user.name == session.owner,
+        "own": view.user.name in session.authors,
         "custodian": view.user.role == "custodian",
         "recipe": recipe,
         "suggested": recipe.to if not recipe.to.exists() else _suggest_folder(view),
@@ -170,7 +171,8 @@ async def write(view: View) -> Response:
         raise PlanError("This plan was rejected.", hint="change it, or let it be approved.")
     if judged is None and not is_alone(view):
         raise PlanError(
-            "Nobody has approved this plan yet.", hint="ask a checker to open this page."
+            "Nobody has approved this plan yet.",
+            hint="ask somebody else who may approve to open this page.",
         )
     target = confine(view.get("to"), view.studio.settings.roots)
     overwrite = bool(view.get("overwrite"))
@@ -178,7 +180,8 @@ async def write(view: View) -> Response:
         raise ReleaseError(
             f"'{target}' exists already.", hint="choose another folder, or tick 'replace'."
         )
-    stand = "approved" if judged == "approve" else "not approved by anybody"
+    stand = "not approved by anybody" if judged is None else "approved"
+    stand += f" in a name {CLAIM}" if judged is not None and is_alone(view) else ""
     view.session.note(f"writing to '{target}' begun; the plan is {stand}", by=view.user.name)
     await view.start("write_release", to=str(target), overwrite=overwrite,
                      ledger=not view.get("no_ledger"), **_name_actor(view))  # fmt: skip
