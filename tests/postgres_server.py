@@ -26,8 +26,11 @@ def _skip(reason: str) -> None:
 
 
 @contextmanager
-def start_postgres() -> Iterator[str]:
-    """The address of a fresh server that listens on a socket in a private folder only."""
+def start_postgres(password: str = "") -> Iterator[str]:
+    """The address of a fresh server that listens on a socket in a private folder only.
+
+    With a password the server asks for it, and the address does not have it.
+    """
     initdb, control = _find_tool("initdb"), _find_tool("pg_ctl")
     if not initdb or not control:
         _skip("no PostgreSQL server is installed")
@@ -41,7 +44,10 @@ def start_postgres() -> Iterator[str]:
     settings = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c fsync=off"
     base = [*as_user, control, "-D", str(data), "-l", str(log), "-w"]
     try:
-        create = [*as_user, initdb, "-D", str(data), "-U", "tester", "-A", "trust", "-E", "UTF8"]
+        (folder / "password").write_text(password)
+        check = ["-A", "scram-sha-256", f"--pwfile={folder / 'password'}"] if password else [
+            "-A", "trust"]  # fmt: skip
+        create = [*as_user, initdb, "-D", str(data), "-U", "tester", *check, "-E", "UTF8"]
         created = subprocess.run([*create, "--locale=C"], check=False, capture_output=True, cwd="/")
         if created.returncode == 0:
             # No pipes: the server would inherit them and keep the test waiting
@@ -55,7 +61,8 @@ def start_postgres() -> Iterator[str]:
         if created.returncode or started.returncode:
             _skip("the PostgreSQL server does not start")
             return
-        yield f"postgresql://tester:s3cret@/postgres?host={folder}"
+        login = "tester" if password else "tester:s3cret"
+        yield f"postgresql://{login}@/postgres?host={folder}"
         subprocess.run(
             [*base, "-m", "immediate", "stop"], check=False, capture_output=True, cwd="/"
         )
