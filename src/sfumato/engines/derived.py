@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.engines.summaries import Summary, order_by_need
+from sfumato.engines.summaries import Summary, aggregate_in_passes
 from sfumato.engines.verbs import Engine
 
 Derive = Callable[[pl.DataFrame], Mapping[str, pl.Series]]
@@ -30,27 +30,16 @@ def aggregate_derived_columns(
 
     No column is added to the data, so that nothing but what is read moves, and records need no ids.
     """
-    known: dict[str, dict[str, Any]] = {name: {} for name in wanted}
-    pending = {name: order_by_need(summaries) for name, summaries in wanted.items()}
-    while any(pending.values()):
-        ready = {
-            name: [s for s in summaries if all(n.name in known[name] for n in s.needs)]
-            for name, summaries in pending.items()
-        }
+
+    def pass_over(ready: Mapping[str, Sequence[Summary]], known: dict[str, dict[str, Any]]) -> None:
         take = partial(_take, derive, ready, {name: dict(values) for name, values in known.items()})
         parts = engine.gather(data, take, reads=reads, combine=partial(_combine, ready))
         taken = reduce(partial(_combine, ready), parts)
         for name, summaries in ready.items():
             for summary, partials in zip(summaries, taken[name], strict=True):
                 known[name][summary.name] = summary.merge(partials, known[name])
-        pending = {
-            name: [s for s in summaries if s.name not in known[name]]
-            for name, summaries in pending.items()
-        }
-    return {
-        name: {summary.name: known[name][summary.name] for summary in summaries}
-        for name, summaries in wanted.items()
-    }
+
+    return aggregate_in_passes(wanted, pass_over)
 
 
 def _take(

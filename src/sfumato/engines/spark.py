@@ -47,7 +47,7 @@ from sfumato.data.identity import (
     tell_apart,
 )
 from sfumato.engines.local import LocalEngine, list_sort_keys, look_up, place_by_id, refuse_to_pair
-from sfumato.engines.summaries import Distinct, Summary, order_by_need
+from sfumato.engines.summaries import Distinct, Summary, aggregate_in_passes
 from sfumato.engines.verbs import (
     AFTER,
     BEFORE,
@@ -266,24 +266,7 @@ class SparkEngine:
         self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
     ) -> dict[str, dict[str, Any]]:
         """See `Engine.aggregate`."""
-        known: dict[str, dict[str, Any]] = {name: {} for name in wanted}
-        open_ones = {name: order_by_need(summaries) for name, summaries in wanted.items()}
-        while any(open_ones.values()):
-            # All that can be taken by now, in one job over the records.
-            ready = {
-                name: [s for s in summaries if all(n.name in known[name] for n in s.needs)]
-                for name, summaries in open_ones.items()
-                if summaries
-            }
-            self._take(data, ready, known)
-            open_ones = {
-                name: [s for s in summaries if s.name not in known[name]]
-                for name, summaries in open_ones.items()
-            }
-        return {
-            name: {summary.name: known[name][summary.name] for summary in summaries}
-            for name, summaries in wanted.items()
-        }
+        return aggregate_in_passes(wanted, partial(self._take, data))
 
     def _take(
         self,

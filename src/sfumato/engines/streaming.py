@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ from sfumato.engines.local import (
     place_by_id,
     refuse_to_pair,
 )
-from sfumato.engines.summaries import Summary, order_by_need
+from sfumato.engines.summaries import Summary, aggregate_in_passes
 from sfumato.engines.verbs import (
     AFTER,
     BEFORE,
@@ -98,23 +98,7 @@ class StreamingEngine:
         self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
     ) -> dict[str, dict[str, Any]]:
         """See `Engine.aggregate`."""
-        known: dict[str, dict[str, Any]] = {name: {} for name in wanted}
-        pending = {name: order_by_need(summaries) for name, summaries in wanted.items()}
-        while any(pending.values()):
-            # All that can be taken by now, in one reading.
-            ready = {
-                name: [s for s in summaries if all(n.name in known[name] for n in s.needs)]
-                for name, summaries in pending.items()
-            }
-            self._take(data, {name: some for name, some in ready.items() if some}, known)
-            pending = {
-                name: [s for s in summaries if s.name not in known[name]]
-                for name, summaries in pending.items()
-            }
-        return {
-            name: {summary.name: known[name][summary.name] for summary in summaries}
-            for name, summaries in wanted.items()
-        }
+        return aggregate_in_passes(wanted, partial(self._take, data))
 
     def _take(
         self,

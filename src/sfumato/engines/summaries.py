@@ -373,6 +373,38 @@ def order_by_need(summaries: Sequence[Summary]) -> list[Summary]:
     return list(ordered.values())
 
 
+def aggregate_in_passes(
+    wanted: Mapping[str, Sequence[Summary]],
+    take: Callable[[dict[str, list[Summary]], dict[str, dict[str, Any]]], None],
+) -> dict[str, dict[str, Any]]:
+    """Summaries by variable, in as few passes over the records as their needs allow.
+
+    Parameters
+    ----------
+    wanted : by variable, what is wanted.
+    take : takes some summaries in one pass; they are given by variable, with what is known by then,
+        to which it adds them.
+    """
+    known: dict[str, dict[str, Any]] = {name: {} for name in wanted}
+    pending = {name: order_by_need(summaries) for name, summaries in wanted.items()}
+    while any(pending.values()):
+        # All that can be taken by now goes into one pass: records are read once for each.
+        ready = {
+            name: [s for s in summaries if all(n.name in known[name] for n in s.needs)]
+            for name, summaries in pending.items()
+            if summaries
+        }
+        take(ready, known)
+        pending = {
+            name: [s for s in summaries if s.name not in known[name]]
+            for name, summaries in pending.items()
+        }
+    return {
+        name: {summary.name: known[name][summary.name] for summary in summaries}
+        for name, summaries in wanted.items()
+    }
+
+
 @dataclass(frozen=True)
 class Transformed:
     """A summary of the values as a function makes them."""
