@@ -49,16 +49,6 @@ def bulk_ess(draws: Floats) -> float:
     return _effective_size(_normal_scores(parts)) if _is_usable(parts) else math.nan
 
 
-def tail_ess(draws: Floats) -> float:
-    """How many independent draws say as much of its tails: the smaller of both."""
-    parts = _split_chains(draws)
-    if not _is_usable(parts):
-        return math.nan
-    return min(
-        _effective_size((parts <= np.quantile(parts, tail)).astype(float)) for tail in (0.05, 0.95)
-    )
-
-
 def mcse(draws: Floats) -> float:
     """The Monte Carlo standard error of the mean."""
     parts = _split_chains(draws)
