@@ -120,6 +120,8 @@ class RestrictedLikelihood:
         self.sizes = [len(random) for _, random in factors]
         numbered = [np.unique(groups, return_inverse=True) for groups, _ in factors]
         counts = [len(levels) for levels, _ in numbered]
+        # The first factor is eliminated group by group, since its groups share no record: the one
+        # with the most columns, so that the dense remainder is small.
         self.order = sorted(range(len(factors)), key=lambda i: -counts[i] * self.sizes[i])
         self.counts = [counts[i] for i in self.order]
         blocks = []
@@ -181,6 +183,8 @@ class RestrictedLikelihood:
             begin = end
         half = np.linalg.solve(root, cross).reshape(-1, cross.shape[-1])
         lower = np.linalg.cholesky(remainder - half.T @ half)
+        # The outcome is the last column, so the last pivot squared is the penalised sum of squares:
+        # the variance follows from theta, and needs no search (Bates and others 2015, section 3).
         diagonal, free = np.diag(lower), self.records - self.terms
         log_determinants = 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum()
         log_determinants += 2 * np.log(diagonal[:-1]).sum()

@@ -100,6 +100,7 @@ def link_records(
     mine, theirs = cells[: new.height], cells[new.height :]
     # A copy is looked for one by one: a few that are wrong do not matter.
     pairs = len(open_old) * (1 if repeated else len(open_new))
+    # Among so many pairs some agree in log2(pairs) bits by chance; what goes beyond is evidence.
     needed = math.log2(pairs) + _MARGIN_BITS
     for block in _list_blocks(bits, max(len(open_new), len(open_old))):
         new_rows, old_rows = _match_unique(
@@ -113,9 +114,8 @@ def link_records(
         open_old = open_old if repeated else np.setdiff1d(open_old, old_rows)
         if not len(open_new) or not len(open_old):
             break
-    return np.concatenate([new_rows for new_rows, _ in links]), np.concatenate(
-        [old for _, old in links]
-    )
+    linked_new, linked_old = zip(*links, strict=True)
+    return np.concatenate(linked_new), np.concatenate(linked_old)
 
 
 def _weigh_cells(new: pl.DataFrame, old: pl.DataFrame) -> tuple[Integers, Floats]:

@@ -74,6 +74,8 @@ def measure_prediction(codes: pl.Series, categories: pl.Series) -> float:
     """How often the commonest category of a code is right for its other records, beyond chance."""
     pairs = pl.DataFrame([codes.alias("code"), categories.alias("category")]).drop_nulls()
     counts = pairs.group_by("code", "category").len()
+    # One record of each code shows its category; only the others are predicted by it. Otherwise a
+    # code that occurs once would predict itself.
     right = counts.group_by("code").agg(pl.max("len"))["len"].to_numpy() - 1
     others = len(pairs) - len(right)
     common = counts.group_by("category").agg(pl.sum("len"))["len"].to_numpy().max(initial=0)

@@ -137,7 +137,7 @@ def count_matches(
     question = MatchQuestion(
         relations, tuple(sensitive), tuple(known), len(counts), len(rows), follow=shares[1] > 0
     )
-    looked, everything = _count_looked(question, limits)
+    looked, everything = _count_searched_combinations(question, limits)
     question = replace(question, follow=question.follow or bool((looked != everything).any()))
     way = choose_way(question, len(relations), most, effort, budget) if way is None else way
     combinations = list_combinations(limits, known)
@@ -157,7 +157,7 @@ def _collect(
     way: Way,
 ) -> Matches:
     """The results of the target rows, by name."""
-    looked, everything = _count_looked(question, limits)
+    looked, everything = _count_searched_combinations(question, limits)
     field = dict(enumerate(np.moveaxis(out, 2, 0).transpose(0, 2, 1)))
     return Matches(
         sensitive=question.sensitive,
@@ -184,7 +184,9 @@ def _collect(
     )
 
 
-def _count_looked(question: MatchQuestion, limits: Limits) -> tuple[AnyIntegers, AnyIntegers]:
+def _count_searched_combinations(
+    question: MatchQuestion, limits: Limits
+) -> tuple[AnyIntegers, AnyIntegers]:
     """How many combinations are looked at for each sensitive variable, and how many there are."""
     looked = count_combinations(limits, question.sensitive, question.known)
     everything = [2 ** len({*question.known} - {column}) - 1 for column in question.sensitive]
@@ -236,7 +238,8 @@ def count_person_matches(
     question = MatchQuestion(
         relations, tuple(sensitive), tuple(known), len(relations[0]), len(rows), follow=False
     )
-    _count_looked(question, limits)
+    # Only for its refusal, where no combination is left to look at.
+    _count_searched_combinations(question, limits)
     combinations = list_combinations(limits, known)
     steps = len(rows) * len(members) * len(combinations) // _COMPARED
     if budget is not None and steps > budget:

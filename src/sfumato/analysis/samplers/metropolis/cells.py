@@ -226,6 +226,8 @@ def exchange_within_classes(
     proposed[first], proposed[second] = present[second], present[first]
     proposed_eta = target.predict(proposed)
     gain = target.log_without_cells(proposed, proposed_eta) - target.log_without_cells(present, eta)
+    # Pairs are drawn whatever the values are, so proposing the exchange is as likely as undoing it:
+    # the densities alone decide (Metropolis). No record is in two pairs, so each has its own draw.
     with np.errstate(invalid="ignore"):
         accepted = np.log(rng.uniform(size=len(first))) < gain[first] + gain[second]
     moved = np.concatenate([first[accepted], second[accepted]])
