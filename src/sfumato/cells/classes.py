@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from sfumato.cells.codes import encode_unordered
 from sfumato.data import Dataset
@@ -16,6 +16,9 @@ from sfumato.engines import Engine, Rows
 from sfumato.engines.local import find_class_of_each
 from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask
 from sfumato.kernels.memory import PART, look_up, split_rows
+
+if TYPE_CHECKING:
+    from sfumato.kernels.trees.equivalence_classes import Classes
 
 COMPARED = 3000
 """Classes of which each is compared with each other, at most; of more, equal ones alone fit."""
@@ -73,7 +76,9 @@ class EquivalenceClasses:
     def first(self) -> AnyIntegers:
         """A row of each class: its first."""
         first = np.empty(len(self), np.int64)
-        first[self.of[::-1]] = np.arange(len(self.of))[::-1]
+        # From the last row to the first, which is the one that stays.
+        for part in reversed(list(split_rows(len(self.of)))):
+            first[self.of[part][::-1]] = np.arange(part.stop - 1, part.start - 1, -1)
         return first
 
     def count_rows(self) -> int:
@@ -224,11 +229,19 @@ class ClassifiedRecords:
     rows: Rows
     classes: EquivalenceClasses
 
-    def show_classes(self) -> pl.DataFrame:
-        """The cells of each class in what is known, as they stand."""
-        if not self.known:
-            return pl.DataFrame()
-        return _show(self.rows.data, self.known).batch(self.known)[self.classes.first]
+    def encode_classes(self) -> Codes | None:
+        """The cells of each class by variable and class; None where no cell of any is missing.
+
+        Missing is -1, and so is any code for it.
+        """
+        data = self.rows.data
+        if not any(data.column(name).null_count() for name in self.known):
+            return None
+        cells = np.empty((len(self.known), len(self.classes)), np.int32)
+        for row, name in enumerate(self.known):
+            cells[row] = look_up(encode_unordered(data.column(name))[0], self.classes.first)
+        cells -= 1
+        return cells
 
     def read(self, names: Sequence[str]) -> tuple[Dataset, EquivalenceClasses]:
         """Rows that stand for the records in further variables too, in the same classes."""
@@ -291,8 +304,19 @@ def find_equivalence_classes(
     >>> classes.of.tolist(), classes.sizes.tolist()
     ([0, 1, 2, 0], [2, 1, 1])
     """
-    rows = len(data) if counts is None else len(counts)
-    return CellCodes.of(data, known, rows).classify(range(len(known)), counts, persons)
+    from sfumato.kernels.trees.equivalence_classes import join_classes
+
+    rows, as_shown = len(data) if counts is None else len(counts), _show(data, known)
+    # Encoded one after the other, so that no more than one variable is in memory as codes.
+    variables = (encode_unordered(as_shown.column(name)) for name in known)
+    return _list_classes(join_classes(variables, rows, counts), counts, persons)
+
+
+def _list_classes(
+    found: Classes, counts: Integers | None, persons: AnyIntegers | None
+) -> EquivalenceClasses:
+    classes = EquivalenceClasses(found.of, found.counts, counts, persons)
+    return classes if persons is None else replace(classes, sizes=classes.count_persons())
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,6 +356,5 @@ class CellCodes:
         chosen = list(variables)
         # All of them, as most often, need not be copied.
         cells = self.cells if chosen == list(range(len(self.cells))) else self.cells[chosen]
-        grouped = find_classes(cells, [self.widths[variable] for variable in chosen], counts)
-        classes = EquivalenceClasses(grouped.of, grouped.counts, counts, persons)
-        return classes if persons is None else replace(classes, sizes=classes.count_persons())
+        found = find_classes(cells, [self.widths[variable] for variable in chosen], counts)
+        return _list_classes(found, counts, persons)

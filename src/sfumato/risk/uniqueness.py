@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Sequence
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,17 +15,17 @@ from sfumato.cells.classes import (
     ClassifiedRecords,
     EquivalenceClasses,
     classify_records,
+    count_codes,
     find_equivalence_classes,
 )
-from sfumato.cells.codes import encode, encode_unordered
-from sfumato.data import Dataset, find_missing_codes
+from sfumato.cells.codes import encode_unordered
+from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.local import count_combinations
 from sfumato.errors import MethodError
 from sfumato.evidence import Evidence, Subject
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import AnyIntegers, Floats, Integers
 from sfumato.kernels.lattice.wildcards import count_fitting
-from sfumato.kernels.memory import look_up
+from sfumato.kernels.memory import look_up, split_rows
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._known import describe_known, known_variables, require_records
@@ -36,7 +37,9 @@ from sfumato.risk._trajectories import (
     describe_trajectories,
     find_link,
 )
-from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.kernels.trees.equivalence_classes import Classes
 
 _MISSING = {
     "value": "Missing counts as a value of its own.",
@@ -50,6 +53,8 @@ _EXACT_UP_TO = 2
 """Records of a class up to which sdcMicro computes the individual risk exactly."""
 _TERMS, _MANY = 200, 10
 """Terms of a series, and the class size from which they are enough for all digits."""
+_ROWS, _CLASSES = 1 << 17, 1 << 13
+"""Rows, and classes, that are worked on at a time: what they need in between stays small."""
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 _OF_POPULATION = ("journalist", "individual_risk")
 _OF_GROUPS = (
@@ -186,8 +191,8 @@ class Uniqueness(Measure):
         readings = {"value": classes.sizes, "wildcard": fitting}
         sizes = readings.pop(self.missing)
         (other, others), names = readings.popitem(), ", ".join(known)
-        population, people = _estimate_population(records, self.posterior)
-        risks = 1 / sizes if people is None else _list_individual_risks(people, self.posterior)
+        population, individual = _estimate_population(records, self.posterior)
+        risks = 1 / sizes if individual is None else individual
         trajectories = self._count_trajectories(records)
         return Evidence(
             name=self.name,
@@ -266,25 +271,24 @@ def _count_with_wildcards(records: ClassifiedRecords) -> tuple[Integers, Integer
 
     By fitting; and by records that show just the same, all codes for missing being one.
     """
-    sizes, schema = records.classes.sizes, records.data.schema
-    values = [_blank_missing(column, schema) for column in records.show_classes()]
-    if not any(column.null_count() for column in values):
+    from sfumato.kernels.trees.equivalence_classes import find_classes
+
+    sizes, cells = records.classes.sizes, records.encode_classes()
+    if cells is None:
         return sizes, sizes
-    # Two codes for "missing" become one pattern here, so patterns are counted once.
-    codes = np.column_stack([encode(column).codes for column in values]).astype(np.int64)
-    patterns, pattern_of = np.unique(codes, axis=0, return_inverse=True)
-    of = pattern_of.ravel()
+    of: AnyIntegers = np.arange(len(sizes), dtype=np.int32)
+    if any(records.data.schema[name].missing for name in records.known):
+        # Two codes for "missing" become one pattern here, so patterns are counted once.
+        cells += 1
+        same_cells = find_classes(cells, [int(row.max(initial=0)) + 1 for row in cells])
+        cells, of = cells[:, same_cells.first] - 1, same_cells.of
+    patterns = cells.T
     if records.classes.persons is not None:
         fitted, same = count_fitting_persons(patterns, of, records.classes)
         return fitted[of], same[of]
     counts = np.bincount(of, sizes, len(patterns)).astype(np.int64)
     fitting: Integers = count_fitting(patterns, counts).smaller[of]
     return fitting, counts[of]
-
-
-def _blank_missing(values: pl.Series, schema: Schema) -> pl.Series:
-    coded = find_missing_codes(values, schema[values.name])
-    return values if coded is None else values.set(coded, None)
 
 
 def _share_unique(classes: EquivalenceClasses, sizes: Integers) -> float:
@@ -317,12 +321,12 @@ def _average_risks(classes: EquivalenceClasses, risks: Floats) -> dict[str, floa
 
 def _estimate_population(
     records: ClassifiedRecords, posterior: Posterior
-) -> tuple[dict[str, Any], pl.DataFrame | None]:
+) -> tuple[dict[str, Any], Floats | None]:
     """The highest risk when the outsider does not know whether the person is in the data.
 
     Survey weights say how many people of the population a class stands for. A person with several
-    rows in a class stands for as many as the least of their weights. Beside it, the records and the
-    people of each class.
+    rows in a class stands for as many as the least of their weights. Beside it, the risk of each
+    class.
     """
     weight = records.data.schema.having("weight")
     if not weight:
@@ -333,20 +337,8 @@ def _estimate_population(
     except MethodError as error:  # too many different weights to be fetched from a cluster
         return _leave_open(error.what, *_OF_POPULATION), None
     weights = rows.column(weight[0]).cast(pl.Float64)
-    counts = pl.lit(1) if classes.counts is None else pl.Series(classes.counts)
-    # Each weight once and sorted, so that a sum does not depend on the order of the records.
-    weighed = pl.DataFrame({"at": classes.of, "weight": weights}).with_columns(len=counts)
-    if classes.persons is not None:
-        weighed = weighed.group_by("at", pl.Series("person", classes.persons)).agg(
-            pl.col("weight").min(), pl.col("len").min()
-        )
-    people = (
-        weighed.group_by("at", "weight")
-        .agg(pl.col("len").sum())
-        .sort("at", "weight")
-        .group_by("at", maintain_order=True)
-        .agg((pl.col("weight") * pl.col("len")).sum(), pl.col("len").sum())
-        .sort("at")
+    people = pl.concat(
+        _add_up_weights(weights, classes, *part) for part in _cut_classes(classes.starts)
     )
     if weights.null_count() or bool((people["weight"] < people["len"]).any()):
         why = "the survey weights are missing, or some class stands for less than its records."
@@ -359,7 +351,36 @@ def _estimate_population(
         "individual_risk": individual,
         f"journalist{AT_WORST}": individual,
     }
-    return numbers, people
+    return numbers, _list_individual_risks(people, posterior)
+
+
+def _cut_classes(starts: Integers) -> list[tuple[int, int]]:
+    """Classes from one to before another, together about as many rows as are worked on at once."""
+    first = np.searchsorted(starts, np.arange(0, starts[-1], _ROWS), side="right") - 1
+    return list(pairwise(np.unique([*first, len(starts) - 1]).tolist()))
+
+
+def _add_up_weights(
+    weights: pl.Series, classes: EquivalenceClasses, first: int, after: int
+) -> pl.DataFrame:
+    """The records, or persons, of some classes and the people of the population in each."""
+    rows = classes.order[classes.starts[first] : classes.starts[after]]
+    # Each weight once and sorted, so that a sum does not depend on the order of the records.
+    weighed = pl.DataFrame({"at": classes.of[rows], "weight": weights.gather(rows)}).with_columns(
+        len=pl.lit(1) if classes.counts is None else pl.Series(classes.counts[rows])
+    )
+    if classes.persons is not None:
+        weighed = weighed.group_by("at", pl.Series("person", classes.persons[rows])).agg(
+            pl.col("weight").min(), pl.col("len").min()
+        )
+    return (
+        weighed.group_by("at", "weight")
+        .agg(pl.col("len").sum())
+        .sort("at", "weight")
+        .group_by("at", maintain_order=True)
+        .agg((pl.col("weight") * pl.col("len")).sum(), pl.col("len").sum())
+        .sort("at")
+    )
 
 
 def _list_individual_risks(people: pl.DataFrame, posterior: Posterior) -> Floats:
@@ -381,6 +402,14 @@ def estimate_individual_risk(sizes: Floats, people: Floats) -> Floats:
     References: Benedetti & Franconi (1998); Hundepool et al. (2012), Statistical Disclosure
     Control, section 3.3.5.
     """
+    risks = np.empty(len(sizes))
+    # Few classes at a time stay in the fast memory through all the terms.
+    for part in split_rows(len(sizes), _CLASSES):
+        risks[part] = _add_terms(sizes[part], people[part])
+    return risks
+
+
+def _add_terms(sizes: Floats, people: Floats) -> Floats:
     rest = 1 - sizes / people
     # 2F1 as a series; where that is slow, by recurrence from one record to more.
     factor, term = np.ones(len(sizes)), np.ones(len(sizes))
@@ -422,33 +451,43 @@ def _count_with_clusters(records: ClassifiedRecords, risks: Floats) -> dict[str,
     groups in a class (five records of one household hide none), the largest and the mean risk of a
     household, and how many have the same members. `risks` are those of the classes.
     """
-    known, engine = records.known, records.engine
+    known = records.known
     more = [name for name in records.data.schema.having("cluster") if name not in known]
     if not more:
         return _leave_open("no variable has the role cluster.", *_OF_GROUPS)
-    # A release shows which code for "missing" a cell holds, so codes are values here.
-    data = replace(records.data, schema=records.data.schema.changed(known, missing=()))
     try:
-        by_cluster = {name: engine.distinct(data, [*known, name]) for name in more}
-        together = by_cluster[more[0]] if len(more) == 1 else engine.distinct(data, [*known, *more])
+        by_cluster = {name: records.read([name]) for name in more}
+        rows, classes = by_cluster[more[0]] if len(more) == 1 else records.read(more)
     except MethodError as error:  # too many groups to be fetched from a cluster
         return _leave_open(error.what, *_OF_GROUPS)
-    fewest = [
-        int(count_combinations(classes.values.drop(name)).counts.min()) if known else len(classes)
-        for name, classes in by_cluster.items()
-    ]
-    smallest = int(together.counts.min())
+    smallest = int(_split_by_groups(rows, classes, more).counts.min())
     if (persons := records.classes.persons) is not None:
         known_too = find_equivalence_classes(records.data, [*known, *more], persons=persons)
         smallest = int(known_too.sizes.min())
-    households = [_look_at_households(records, name, risks) for name in more]
+    households = [_look_at_households(*by_cluster[name], name, risks) for name in more]
     return {
         "k_if_clusters_are_known": smallest,
-        "k_of_groups": min(fewest),
+        "k_of_groups": min(_count_groups(*by_cluster[name], name) for name in more),
         "household_risk": max(item.largest for item in households),
         "mean_household_risk": max(item.mean for item in households),
         "k_of_households": min(item.alike for item in households),
     }
+
+
+def _split_by_groups(rows: Dataset, classes: EquivalenceClasses, names: Sequence[str]) -> Classes:
+    """The classes of somebody who knows the groups too."""
+    from sfumato.kernels.trees.equivalence_classes import join_classes
+
+    groups = (encode_unordered(rows.column(name)) for name in names)
+    return join_classes(
+        chain([(classes.of, len(classes))], groups), len(classes.of), classes.counts
+    )
+
+
+def _count_groups(rows: Dataset, classes: EquivalenceClasses, name: str) -> int:
+    """How many groups a class has at least."""
+    split = _split_by_groups(rows, classes, [name])
+    return int(count_codes(classes.of[split.first], None, len(classes)).min())
 
 
 class _Households(NamedTuple):
@@ -459,8 +498,9 @@ class _Households(NamedTuple):
     alike: int
 
 
-def _look_at_households(records: ClassifiedRecords, name: str, risks: Floats) -> _Households:
-    rows, classes = records.read([name])
+def _look_at_households(
+    rows: Dataset, classes: EquivalenceClasses, name: str, risks: Floats
+) -> _Households:
     groups = encode_unordered(rows.column(name))[0].astype(np.int64)
     if classes.counts is None:
         # Who is in no household is alone.

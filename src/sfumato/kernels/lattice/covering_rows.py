@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.arrays import Integers
+from sfumato.kernels.arrays import AnyIntegers, Integers
 from sfumato.kernels.compiled import compiled, inner
 
 _FEW = 8
 """So many rows are compared one by one."""
 
 
-def count_covering(codes: Integers, counts: Integers) -> Integers:
+def count_covering(codes: AnyIntegers, counts: Integers) -> Integers:
     """How many records cover each row: equal, or a gap (-1), in every variable; itself too."""
     return _count_sorted(codes, counts, covering=True)
 
 
-def count_covered(codes: Integers, counts: Integers) -> Integers:
+def count_covered(codes: AnyIntegers, counts: Integers) -> Integers:
     """How many records each row covers: equal wherever it has no gap (-1); itself too."""
     return _count_sorted(codes, counts, covering=False)
 
 
-def _count_sorted(codes: Integers, counts: Integers, *, covering: bool) -> Integers:
+def _count_sorted(codes: AnyIntegers, counts: Integers, *, covering: bool) -> Integers:
     """Search the sorted rows, where those that begin alike are a stretch.
 
     From a stretch, a row goes on with the parts that can still fit it; as soon as nothing more is

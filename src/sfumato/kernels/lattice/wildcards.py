@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.arrays import Integers, Positions
+from sfumato.kernels.arrays import AnyIntegers, Integers, Positions
 
 _BITS = 30
 _PATTERNS = 32
@@ -34,7 +35,7 @@ class FittingCounts(NamedTuple):
         return smaller
 
 
-def count_fitting(codes: Integers, counts: Integers) -> FittingCounts:
+def count_fitting(codes: AnyIntegers, counts: Integers) -> FittingCounts:
     """Count the records that fit each combination of values when a missing value could be any.
 
     `codes` has a row per distinct combination and a column per variable, -1 where missing;
@@ -57,7 +58,7 @@ def count_fitting(codes: Integers, counts: Integers) -> FittingCounts:
     patterns = [present[rows[0]] for rows in members]
     for wide, narrow in permutations(range(len(patterns)), 2):
         if not (patterns[wide] & ~patterns[narrow]).any():
-            shared = codes[:, patterns[wide]]
+            shared = [codes[:, column] for column in np.flatnonzero(patterns[wide])]
             _add_covered(shared, counts, members[wide], members[narrow], totals)
     return totals
 
@@ -73,12 +74,19 @@ def _number_patterns(present: npt.NDArray[np.bool_]) -> Integers:
 
 
 def _add_covered(
-    codes: Integers, counts: Integers, wide: Positions, narrow: Positions, totals: FittingCounts
+    shared: Sequence[AnyIntegers],
+    counts: Integers,
+    wide: Positions,
+    narrow: Positions,
+    totals: FittingCounts,
 ) -> None:
-    """Add the records of the wide rows to the narrow rows they cover, and the other way round."""
+    """Add the records of the wide rows to the narrow rows they cover, and the other way round.
+
+    `shared` are the variables in which the wide rows have a value.
+    """
     theirs, mine = np.zeros(len(wide), np.int64), np.zeros(len(narrow), np.int64)
     groups = 1
-    for column in codes.T:
+    for column in shared:
         # Fold one variable after the other. Narrow rows that no wide row covers drop out.
         span = int(column.max()) + 2
         keys, theirs = np.unique(theirs * span + column[wide], return_inverse=True)

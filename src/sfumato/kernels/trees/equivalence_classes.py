@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,29 +35,43 @@ def find_classes(cells: Codes, sizes: Sequence[int], records: Integers | None = 
     into one number of 63 bits; where they do not all fit, the class so far is packed with the next.
     `records` says how many records each row stands for; without, one each.
     """
-    classes = _find_classes(cells, sizes)
+    combinations = math.prod(max(size, 1) for size in sizes)
+    if combinations <= _DENSE * cells.shape[1]:
+        # Half the time, and no key is kept.
+        of, first, counts = _look_up_classes(cells, np.array(sizes, np.int64), combinations)
+        return _count_records(Classes(of, first, counts), records)
+    return join_classes(zip(cells, sizes, strict=True), cells.shape[1], records)
+
+
+def join_classes(
+    variables: Iterable[tuple[Codes, int]], rows: int, records: Integers | None = None
+) -> Classes:
+    """The same, one variable after the other: of those before, one number a row is kept.
+
+    So the cells of all variables are never in memory together. A variable is its codes from 0 on
+    and how many different ones there are at most.
+    """
+    keys, span = np.zeros(rows, np.int64), 1
+    for codes, width in variables:
+        size = max(width, 1)
+        if span * size >= 1 << 63:
+            so_far = _group(keys)
+            keys, span = so_far.of.astype(np.int64), len(so_far.first)
+            del so_far
+        _add_cells(codes, size, keys)
+        span *= size
+    if span <= _DENSE * rows:
+        of, first, counts = _look_up_classes(keys[None], np.array([span], np.int64), span)
+        return _count_records(Classes(of, first, counts), records)
+    return _count_records(_group(keys), records)
+
+
+def _count_records(classes: Classes, records: Integers | None) -> Classes:
     if records is None:
         return classes
     # Sums of whole numbers in floats are exact below 2**53.
     counts = np.bincount(classes.of, records, len(classes.first)).astype(np.int64)
     return replace(classes, counts=counts)
-
-
-def _find_classes(cells: Codes, sizes: Sequence[int]) -> Classes:
-    combinations = math.prod(max(size, 1) for size in sizes)
-    if combinations <= _DENSE * cells.shape[1]:
-        # Half the time, and no key is kept: a sixth of the memory where there are few.
-        return Classes(*_look_up_classes(cells, np.array(sizes, np.int64), combinations))
-    keys, span = np.zeros(cells.shape[1], np.int64), 1
-    start = 0
-    for variable, size in enumerate(sizes):
-        if span * max(size, 1) >= 1 << 63:
-            _pack_cells(cells[start:variable], np.array(sizes[start:variable], np.int64), keys)
-            so_far = _group(keys)
-            keys, span, start = so_far.of.astype(np.int64), len(so_far.first), variable
-        span *= max(size, 1)
-    _pack_cells(cells[start:], np.array(sizes[start:], np.int64), keys)
-    return _group(keys)
 
 
 def mark_first_rows(of: AnyIntegers, groups: AnyIntegers) -> Mask:
@@ -105,14 +119,9 @@ def _group(keys: Integers) -> Classes:
 
 
 @compiled(small=_SMALL)
-def _pack_cells(cells, sizes, keys):  # type: ignore[no-untyped-def]
-    """Block by block, so that keys stay near while the variables pass."""
-    for start in range(0, len(keys), 4096):
-        stop = min(start + 4096, len(keys))
-        for j in range(len(sizes)):
-            size = sizes[j]
-            for i in range(start, stop):
-                keys[i] = keys[i] * size + cells[j, i]
+def _add_cells(cells, size, keys):  # type: ignore[no-untyped-def]
+    for i in range(len(keys)):
+        keys[i] = keys[i] * size + cells[i]
 
 
 @compiled(small=_SMALL)
@@ -175,20 +184,21 @@ def _group_keys(keys, bits):  # type: ignore[no-untyped-def]
         size *= 2
     slots = np.empty(size, np.int32)
     of = np.empty(records, np.int32)
-    counts, distinct, count = np.zeros(records, np.int64), np.empty(records, np.int64), 0
+    # Of the distinct keys, only those of one part are in memory at a time.
+    counts, distinct, count = np.zeros(records, np.int32), np.empty(longest, np.int64), 0
     for part in range(parts):
-        size = 2
+        size, before = 2, count
         while size < 2 * (ends[part + 1] - ends[part]):
             size *= 2
         for slot in range(size):
             slots[slot] = -1
         for i in range(ends[part], ends[part + 1]):
             slot = (_mix(key_of[i]) >> 8) & (size - 1)
-            while slots[slot] >= 0 and distinct[slots[slot]] != key_of[i]:
+            while slots[slot] >= 0 and distinct[slots[slot] - before] != key_of[i]:
                 slot = (slot + 1) & (size - 1)
             if slots[slot] < 0:
                 slots[slot] = count
-                distinct[count] = key_of[i]
+                distinct[count - before] = key_of[i]
                 count += 1
             counts[slots[slot]] += 1
             of[record[i]] = slots[slot]
