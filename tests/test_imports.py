@@ -34,7 +34,23 @@ def test_importing_pulls_in_no_heavy_library():
 def test_the_public_names_are_all_there_and_pull_in_no_plot_web_spark_or_model_library():
     code = "import sfumato as sf\n[getattr(sf, name) for name in dir(sf)]\nsf.methods.Coarsen"
     modules, _ = loaded(code)
-    assert not modules & (HEAVY - {"scipy"})
+    assert not modules & HEAVY
+
+
+def test_the_studio_server_pulls_in_no_library_that_only_its_workers_use():
+    code = """
+from sfumato import catalogue
+from sfumato.studio.forms import list_fields
+from sfumato.studio.server import find_pages
+from sfumato.studio.tasks import list_tasks
+find_pages(), list_tasks()
+for entries in (catalogue.methods(), catalogue.measures()):
+    for entry in entries.values():
+        list_fields(entry, {})
+"""
+    modules, _ = loaded(code)
+    assert "starlette" in modules
+    assert not modules & (HEAVY - {"starlette", "jinja2"} | {"pyarrow", "llvmlite"})
 
 
 def test_importing_costs_little():

@@ -205,3 +205,48 @@ def test_the_individual_risk_is_stable_for_huge_populations():
     ]
     assert estimate_individual_risk(sizes, people) == pytest.approx(closed, rel=1e-7)
     assert estimate_individual_risk(np.array([4.0]), np.array([4.0])) == pytest.approx(1 / 4)
+
+
+ROW = st.tuples(
+    st.sampled_from(["f", "m", None]),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from(["g", "h", "i", None]),
+    st.sampled_from([7, 8]),
+    st.sampled_from([1.0, 1.5, 20.25]),
+)
+
+
+@given(st.lists(ROW, min_size=1, max_size=30))
+def test_groups_are_counted_one_by_one(rows):
+    names = ["sex", "age", "school", "house", "weight"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    roles = {"sex": "quasi", "age": "quasi", "school": "cluster", "house": "cluster"}
+    details = sf.risk.Uniqueness().measure(sf.Dataset(frame, sf.Schema(roles))).details
+    known = [row[:2] for row in rows]
+    assert details["k_if_clusters_are_known"] == min(Counter(row[:4] for row in rows).values())
+    assert details["k_of_groups"] == min(
+        len({row[group] for row in rows if row[:2] == cells}) for cells in known for group in (2, 3)
+    )
+
+
+@given(st.lists(ROW, min_size=1, max_size=30))
+def test_weights_add_up_the_same_however_few_rows_are_looked_at_at_once(rows):
+    names = ["sex", "age", "school", "house", "weight"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    roles = {"sex": "quasi", "age": "quasi", "weight": "weight"}
+    data = sf.Dataset(frame, sf.Schema(roles))
+    details = sf.risk.Uniqueness().measure(data).details
+    people = Counter()
+    for row in rows:
+        people[row[:2]] += row[4]
+    assert details["journalist"] == 1 / min(people.values())
+    sizes = Counter(row[:2] for row in rows)
+    mean = sum(
+        estimate_individual_risk(np.array([float(sizes[row[:2]])]), np.array([people[row[:2]]]))[0]
+        for row in rows
+    ) / len(rows)
+    assert math.isclose(details["global_risk"], mean, rel_tol=1e-12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sfumato.risk.uniqueness._ROWS", 3)
+        patch.setattr("sfumato.risk.uniqueness._CLASSES", 2)
+        assert repr(sf.risk.Uniqueness().measure(data).details) == repr(details)

@@ -36,7 +36,7 @@ from sfumato.cells.notation import (
 from sfumato.data import Dataset
 from sfumato.errors import DataError
 from sfumato.kernels.arrays import Array, Codes, Integers, Mask
-from sfumato.kernels.trees.boxes import Cells
+from sfumato.kernels.trees.box_cells import Cells
 from sfumato.schema import Column
 
 Missing = Literal["value", "wildcard"]

@@ -6,16 +6,17 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.cells.boxes import Boxes
 from sfumato.cells.classes import COMPARED, EquivalenceClasses, count_codes, count_distinct
 from sfumato.kernels.arrays import Array, Codes, Integers, Mask
-from sfumato.kernels.trees import boxes as box_nested
-from sfumato.kernels.trees.boxes import COVERED, OPEN, UNDECIDED, Cells, find_covered
-from sfumato.kernels.trees.equivalence_classes import Classes, find_classes, sort_by_class
+from sfumato.kernels.trees.box_cells import COVERED, OPEN, UNDECIDED, Cells
+
+if TYPE_CHECKING:
+    from sfumato.kernels.trees.equivalence_classes import Classes
 
 # Look-ups for the sizes of classes at most; with more, equal records alone are counted.
 _LOOKS = 10_000_000
@@ -127,6 +128,9 @@ def find_fitting(
     Where persons have several rows (`owners`), a person hides another if one of their boxes
     contains all of the other's.
     """
+    from sfumato.kernels.trees.boxes import find_covered
+    from sfumato.kernels.trees.equivalence_classes import find_classes
+
     rows = [boxes.names.index(name) for name in names]
     tables = [boxes.tables[row] for row in rows]
     unchanged = rows == list(range(len(boxes.names)))
@@ -146,6 +150,8 @@ def find_fitting(
 
 def _find_fitting_persons(cells: Codes, tables: Sequence[Cells], owners: Integers) -> Fitting:
     """The same for persons who may have several rows."""
+    from sfumato.kernels.trees.equivalence_classes import find_classes
+
     equal = find_classes(cells, [len(table) for table in tables])
     classes = EquivalenceClasses(equal.of, equal.counts, persons=owners)
     containing = contained = classes.count_persons()
@@ -185,10 +191,13 @@ def _count_nested(
     At each height of a variable one cell at most contains another. So for each combination of
     heights that occurs there is one class to look for. Elsewhere only equal records are counted.
     """
+    from sfumato.kernels.trees.boxes import find_heights
+    from sfumato.kernels.trees.equivalence_classes import find_classes, sort_by_class
+
     candidates = np.flatnonzero(status[equal.first] == COVERED)
     if not len(candidates) or any(table.starts is not None for table in tables):
         return equal.counts, equal.counts
-    heights: list[Any] = [box_nested.find_heights(table.low, table.high) for table in tables]
+    heights: list[Any] = [find_heights(table.low, table.high) for table in tables]
     if any(height is None for height in heights):
         return equal.counts, equal.counts
     distinct = cells[:, equal.first]

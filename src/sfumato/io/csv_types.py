@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from sfumato.errors import DataError
 from sfumato.io.missing_words import MOST, is_word_for_missing
@@ -20,6 +19,8 @@ from sfumato.kernels import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
 
     from sfumato.io.source import Kind
 
@@ -615,6 +616,8 @@ class ColumnBuffer:
         """The whole column in one piece, in the memory it was gathered in."""
         if self._only is not None:
             return self._only.alias(name)
+        import pyarrow as pa
+
         valid = None if self._valid is None else self._valid[: self.height]
         if self.dtype == pl.Boolean:
             flags = pl.Series(name, self._cells[: self.height, 0], dtype=pl.Boolean)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from sfumato.errors import DataError
@@ -94,6 +93,8 @@ def _scan_parquet(path: Path) -> pl.LazyFrame:
 
 def _scan_arrow(path: Path) -> pl.LazyFrame:
     """Read by the library of the format's makers, which checks every buffer before use."""
+    import pyarrow as pa
+
     damage = DataError(
         f"'{path}' is not a whole Arrow file.", hint="was it copied or downloaded in full?"
     )

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.cells.classes import CellCodes, find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.kernels.arrays import Integers, Mask
+from sfumato.kernels.arrays import Codes, Integers, Mask
 from sfumato.progress import current_progress
 
 _MOST_CELLS = 200_000_000
@@ -89,30 +89,31 @@ def find_least_known(data: Dataset, known: Sequence[str], engine: Engine) -> Lea
     )
 
 
-def find_keys(data: Dataset, known: Sequence[str], *, most: int) -> list[tuple[str, ...]]:
-    """For each record the fewest variables, `most` of them, in which its person stands alone.
+def find_keys(
+    data: Dataset, known: Sequence[str], *, most: int
+) -> tuple[list[tuple[str, ...]], Codes]:
+    """The fewest variables, `most` of them, in which the person of each record stands alone.
 
-    Empty where the person shares every such combination with somebody.
+    Combinations of variables, and which of them belongs to each record: the first, which is empty,
+    where the person shares every one with somebody.
 
     Examples
     --------
     >>> import polars as pl
     >>> frame = pl.DataFrame({"sex": ["f", "f", "m", "m"], "age": [30, 31, 30, 44]})
-    >>> find_keys(Dataset(frame), ["sex", "age"], most=2)[1:3]
+    >>> keys, key_of = find_keys(Dataset(frame), ["sex", "age"], most=2)
+    >>> [keys[number] for number in key_of[1:3]]
     [('age',), ('sex', 'age')]
     """
     size, names = len(data), list(known)
     search = _Search(CellCodes.of(data, names, size), None, find_persons(data))
-    keys: list[tuple[str, ...]] = [()] * size
-    open_yet = np.ones(size, bool)
+    keys: list[tuple[str, ...]] = [()]
+    key_of = np.zeros(size, np.int32)
     for number in range(1, min(most, len(names)) + 1):
         for combination in combinations(range(len(names)), number):
-            standing = search.find_alone(combination) & open_yet
-            key = tuple(names[variable] for variable in combination)
-            for row in np.flatnonzero(standing):
-                keys[row] = key
-            open_yet &= ~standing
-    return keys
+            key_of[search.find_alone(combination) & (key_of == 0)] = len(keys)
+            keys.append(tuple(names[variable] for variable in combination))
+    return keys, key_of
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,8 @@ class KnownRows:
         if self.persons is not None or not self.names:
             return self
         classes = self.codes.classify(range(len(self.names)), self.counts)
+        if len(classes) == len(classes.of):
+            return self  # no two are equal
         cells = np.ascontiguousarray(self.codes.cells[:, classes.first])
         return KnownRows(self.names, CellCodes(cells, self.codes.widths), classes.sizes, None)
 

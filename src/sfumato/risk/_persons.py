@@ -37,7 +37,7 @@ def choose_audience(data: Dataset, subject: Subject, persons: AnyIntegers | None
 
 
 def count_fitting_persons(
-    patterns: Integers, of: AnyIntegers, classes: EquivalenceClasses
+    patterns: AnyIntegers, of: AnyIntegers, classes: EquivalenceClasses
 ) -> tuple[Integers, Integers]:
     """How many persons fit each pattern where a missing value could be any, and how many have it.
 

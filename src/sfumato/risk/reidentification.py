@@ -18,7 +18,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine, Rows
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Integers
-from sfumato.kernels.trees.boxes import COVERED, UNDECIDED
+from sfumato.kernels.trees.box_cells import COVERED, UNDECIDED
 from sfumato.measure import AT_WORST, AttackWording, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._known import (

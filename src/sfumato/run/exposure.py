@@ -14,6 +14,7 @@ from sfumato.engines import engine_for
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.io.frames import wrap
+from sfumato.kernels.arrays import AnyIntegers
 from sfumato.measure import Measure
 from sfumato.progress import Progress
 from sfumato.risk._least_known import find_keys
@@ -51,7 +52,7 @@ def list_exposed_records(
     [3, 1, 2]
     """
     if release is None:
-        looked_at, rows = engine_for(data.frame).prepare(data), np.arange(len(data))
+        looked_at, rows = engine_for(data.frame).prepare(data), None
         evidence = assess(data, measures, progress=progress)
     else:
         evidence = evaluate(data, release, measures, progress=progress)
@@ -63,12 +64,10 @@ def list_exposed_records(
         part = _read_records(evidence[label], label)
         if len(measures) > 1:
             part = part.rename({name: f"{label}_{name}" for name in part.columns})
-        positions = np.arange(len(data)) if measure.whole else rows
-        part = part.with_columns(record=pl.Series(positions) + 1)
-        frame = frame.join(part, on="record", how="left", maintain_order="left")
+        frame = frame.hstack(_spread_rows(part, None if measure.whole else rows, len(data)))
     [measure, *others] = measures.values()
     if not others and isinstance(measure, Uniqueness):
-        keys = find_keys(
+        keys, key_of = find_keys(
             looked_at,
             [name for name in measure.known or looked_at.schema.having("quasi")
              if name in looked_at.schema],
@@ -76,14 +75,23 @@ def list_exposed_records(
         )  # fmt: skip
         names = pl.DataFrame(
             {
-                "record": rows + 1,
-                "alone_by": [", ".join(key) for key in keys],
-                "size": [len(key) or _MOST_KNOWN + 1 for key in keys],
+                "alone_by": pl.Series([", ".join(key) for key in keys]).gather(key_of),
+                "size": pl.Series([len(key) or _MOST_KNOWN + 1 for key in keys]).gather(key_of),
             }
         )
-        frame = frame.join(names, on="record", how="left", maintain_order="left")
+        frame = frame.hstack(_spread_rows(names, rows, len(data)))
         frame = frame.sort("class_size", "size", "record", nulls_last=True).drop("size")
     return frame
+
+
+def _spread_rows(part: pl.DataFrame, rows: AnyIntegers | None, records: int) -> pl.DataFrame:
+    """A row for each record, where those of a table are of some of them; None: of all, in order."""
+    if rows is None:
+        return part
+    position = np.full(records, -1)
+    position[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
+    index = pl.Series(position).set(pl.Series(position < 0), None)
+    return part.select(pl.all().gather(index))
 
 
 def _read_records(evidence: Evidence, label: str) -> pl.DataFrame:

@@ -10,8 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 import polars as pl
 from pydantic import Field
-from scipy.sparse import csr_matrix
-from scipy.special import gammaln, xlog1py, xlogy
 
 from sfumato.cells.intervals import read_intervals
 from sfumato.cells.level_sets import list_distinct_texts, list_levels, read_level_sets
@@ -185,6 +183,8 @@ def _choose_edges(values: Floats, bins: int) -> Floats:
 
 def _joint_shares(first: Spread, second: Spread) -> Floats:
     """The two-way table of shares: parts of the one, times counts of cells, times the other."""
+    from scipy.sparse import csr_matrix
+
     shape = (first.parts.shape[0], second.parts.shape[0])
     ones = np.ones(len(first.of))
     counts = csr_matrix((ones, (first.of, second.of)), shape=shape)
@@ -197,6 +197,8 @@ def _expected_difference(shares: Floats, records: int) -> float:
 
     De Moivre (1730): E|X - np| of a binomial is 2 v C(n, v) p^v (1 - p)^(n - v + 1), v = [np] + 1.
     """
+    from scipy.special import gammaln, xlog1py, xlogy
+
     p = shares[(shares > 0) & (shares < 1)]
     v = np.floor(records * p) + 1
     logs = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr
 
 from sfumato.cells.noise.description import (
     CodeNoise,
@@ -32,6 +31,8 @@ def round_codes(noise: CodeNoise) -> Floats:
     array([[0.841, 0.159],
            [0.159, 0.841]])
     """
+    from scipy.special import ndtr
+
     codes = noise.codes
     edges = np.concatenate([[-np.inf], codes[:-1] + 0.5, [np.inf]])
     standard = (edges - codes[:, None]) / np.sqrt(noise.variances)[:, None]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.arrays import AnyIntegers
 from sfumato.kernels.lattice.match_pairs import PackedRelations
-from sfumato.kernels.trees.boxes import Cells
+from sfumato.kernels.trees.box_cells import Cells
 
 Kind = Literal["equal", "near", "boxed", "listed"]
 _CELLS = 8192

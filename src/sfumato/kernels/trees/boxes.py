@@ -10,7 +10,6 @@ Boxes are intervals of whole numbers in every column, laid out as (box, lows the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from sfumato.kernels.arrays import Codes, Integers, Mask
 from sfumato.kernels.compiled import compiled, inlined, inner
 from sfumato.kernels.memory import allocate
+from sfumato.kernels.trees.box_cells import COVERED, OPEN, UNDECIDED, Cells
 from sfumato.kernels.trees.equivalence_classes import (
     Classes,
     find_classes,
@@ -29,7 +29,6 @@ from sfumato.kernels.trees.equivalence_classes import (
 __all__ = ["COVERED", "OPEN", "UNDECIDED", "Cells", "Classes", "find_classes", "find_covered"]
 
 Status = npt.NDArray[np.int8]
-COVERED, OPEN, UNDECIDED = 1, 0, -1
 _NONE, _TOO_COSTLY = -1, -2
 """Instead of a box."""
 _PIECES = 64
@@ -45,32 +44,6 @@ _FLOORS = 62
 """Heights of all columns together at most: each is a bit."""
 _MIX = -7046029254386353131
 _SMALL = 1 << 14
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """The distinct cells of one variable: each one or several intervals of codes.
-
-    Parameters
-    ----------
-    low, high : both ends, inclusive, of every interval.
-    size : how many codes the variable has, from 0 on.
-    starts : where the intervals of each cell begin, and an end; None if each has one.
-    """
-
-    low: Codes
-    high: Codes
-    size: int
-    starts: Integers | None = None
-
-    def __len__(self) -> int:
-        return len(self.low) if self.starts is None else len(self.starts) - 1
-
-    @property
-    def disjoint(self) -> bool:
-        """Whether no two different cells share a code."""
-        order = np.argsort(self.low)
-        return bool(np.all(self.high[order][:-1] < self.low[order][1:]))
 
 
 class _Scarcity(NamedTuple):

@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-from scipy.special import ndtri
 
 from sfumato.errors import MeasureError, did_you_mean
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
@@ -57,6 +56,8 @@ def blur_knowledge(views: Sequence[VariableView], errors: Errors) -> list[Variab
     nobody is ruled out.
     """
     sizes = read_errors(errors, views)
+    from scipy.special import ndtri
+
     number = rank_by_content(views)
     blurred: list[VariableView] = []
     for position, view in enumerate(views):

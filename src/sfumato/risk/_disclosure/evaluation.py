@@ -36,7 +36,7 @@ from sfumato.risk._disclosure.predicate import (
 from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from sfumato.kernels.trees.boxes import Cells
+    from sfumato.kernels.trees.box_cells import Cells
 
 _LARGEST = 1 << 22
 """Combinations of regions that are looked at, at most."""

@@ -12,9 +12,11 @@ from sfumato.data import Dataset
 from sfumato.data.key_search import check_key, suggest_keys, suggest_person
 from sfumato.data.linked import ForeignKey
 from sfumato.engines import engine_for
+from sfumato.engines.local import BATCH
 from sfumato.io import frames
 from sfumato.io.excel import list_sheets
 from sfumato.io.several import list_tables
+from sfumato.kernels.memory import split_rows
 from sfumato.progress import current_progress
 from sfumato.schema.spelling import normalise_spellings
 from sfumato.studio.tasks import Work, task
@@ -122,8 +124,8 @@ def describe_variable(data: Dataset, name: str) -> dict[str, Any]:
     """What is known of one variable, in counts and words."""
     values = data.column(name)
     reading = None if data.source is None else data.source.columns.get(name)
-    distinct = values.drop_nulls().n_unique()
     texts = values.drop_nulls().unique() if values.dtype == pl.String else None
+    distinct = values.drop_nulls().n_unique() if texts is None else len(texts)
     return {
         "label": data.schema[name].label,
         "type": "" if reading is None else reading.type,
@@ -146,15 +148,18 @@ def _count_united(texts: pl.Series) -> int | None:
 
 def _find_mixture(values: pl.Series) -> dict[str, Any] | None:
     """What most texts of a variable read as, and how many cells do not; None where that is text."""
-    texts = values.drop_nulls()
-    if not len(texts):
+    cells = len(values) - values.null_count()
+    if not cells:
         return None
-    numbers = texts.str.strip_chars().str.replace(",", ".", literal=True)
-    numeric = int(numbers.cast(pl.Float64, strict=False).is_not_null().sum())
-    dates = int(texts.str.contains(_DATE).sum())
+    numeric = dates = 0
+    for part in split_rows(len(values), BATCH):
+        texts = values[part].drop_nulls()
+        numbers = texts.str.strip_chars().str.replace(",", ".", literal=True)
+        numeric += int(numbers.cast(pl.Float64, strict=False).is_not_null().sum())
+        dates += int(texts.str.contains(_DATE).sum())
     for what, count in (("numbers", numeric), ("dates", dates)):
-        if _MIXED * len(texts) <= count < len(texts):
-            return {"mostly": what, "others": len(texts) - count}
+        if _MIXED * cells <= count < cells:
+            return {"mostly": what, "others": cells - count}
     return None
 
 

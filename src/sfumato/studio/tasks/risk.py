@@ -24,7 +24,7 @@ from sfumato.evidence import Evidence
 from sfumato.figures.custodian.album import draw_evidence
 from sfumato.figures.custodian.peers import PooledPeople, pool_people
 from sfumato.io import frames
-from sfumato.kernels.arrays import Codes, Floats, Integers, Mask
+from sfumato.kernels.arrays import AnyIntegers, Floats, Integers, Mask
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.methods.suppress import Suppress
@@ -107,14 +107,16 @@ class _Cells:
     """The cells of each variable as codes, encoded when they are first asked for."""
 
     data: Dataset
-    codes: dict[str, tuple[Codes, int]] = field(default_factory=dict)
+    codes: dict[str, tuple[AnyIntegers, int]] = field(default_factory=dict)
 
     def get(self, names: Sequence[str]) -> CellCodes:
         for name in names:
             if name not in self.codes:
                 # A release shows which code for missing a cell holds.
                 shown = self.data.with_schema(self.data.schema.changed([name], missing=()))
-                self.codes[name] = encode_unordered(shown.column(name))
+                codes, width = encode_unordered(shown.column(name))
+                # Kept as narrow as they are: most variables have few values.
+                self.codes[name] = codes.astype(np.min_scalar_type(width - 1)), width
         cells = np.empty((len(names), len(self.data)), np.int32)
         for row, name in enumerate(names):
             cells[row] = self.codes[name][0]
@@ -278,7 +280,9 @@ def list_riskiest(work: Work, *, known: list[str], first: int) -> dict[str, Any]
     measures: dict[str, Measure] = {Uniqueness.name: Uniqueness(known=known)}
     frame: pl.DataFrame = work.workshop.keep(
         f"riskiest:{_digest(work, known)}",
-        lambda: list_exposed_records(data, measures, progress=current_progress()),
+        lambda: list_exposed_records(data, measures, progress=current_progress()).select(
+            "record", "class_size", "alone_by"
+        ),
     )
     page = frame.slice(first, _PAGE)
     tables = frames.get_column(data.frame, TABLE) if work.source.linked else None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from sfumato.cells.intervals import Intervals
 from sfumato.cells.level_sets import LevelSets
 from sfumato.kernels.arrays import Codes, Floats, Mask
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +31,8 @@ class Spread:
 
 def spread_over_bins(cells: Intervals, edges: Floats) -> Spread:
     """What part of each range lies in each bin; a set counts by its members."""
+    from scipy.sparse import csr_matrix
+
     count, bins = len(cells.low), len(edges) + 1
     of = np.arange(count, dtype=np.int32) if cells.of is None else cells.of
     missing = _mark_missing(cells, of)
@@ -74,6 +79,8 @@ def _mark_missing(cells: Intervals, of: Codes) -> Mask:
 
 def spread_over_levels(cells: LevelSets, levels: int) -> Spread:
     """Each cell counts for its levels by the same part; a value that is none of them by itself."""
+    from scipy.sparse import csr_matrix
+
     counts = cells.counts
     rows = np.repeat(np.arange(len(counts)), counts)
     parts = np.repeat(1 / np.maximum(counts, 1), counts)
