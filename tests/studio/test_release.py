@@ -289,14 +289,14 @@ def pick(tab: Any, label: str, name: str) -> None:
 def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     tab.goto(f"http://{studio.host}{studio.prefix}{opened}/release")
     tab.get_by_label("Recipient").fill("Institute <b>")
-    press(tab, "Keep these words")
+    press(tab, "Save these details")
     tab.get_by_label("Your name", exact=True).fill("Ben")
     press(tab, "Approve this plan")
     tab.get_by_text("That is a statement, not a proof.").first.wait_for()
     tab.get_by_text("name as typed, not proven").wait_for()
     tab.get_by_label("Recipient").fill("Institute")
-    press(tab, "Keep these words")
-    tab.get_by_text("void: the plan or the data changed since").wait_for()
+    press(tab, "Save these details")
+    tab.get_by_text("no longer counts: the plan or the data have changed since").wait_for()
     to = studio.root / "browser" / "out"
     (studio.root / "browser").mkdir()
     tab.get_by_label("Folder to write to", exact=True).fill("out")

@@ -210,7 +210,7 @@ def test_a_custodian_ticks_looks_and_adds_a_step(studio, tab):
     button = tab.locator("dialog form button", has_text="into the plan").first
     button.click(timeout=60_000)
     tab.wait_for_selector(".flash.good")
-    assert "In the plan now" in tab.inner_text(".flash.good")
+    assert "Added to the plan" in tab.inner_text(".flash.good")
     # What was seen of a record is kept nowhere.
     session = studio.folder / folder.rpartition("/")[2]
     history = (session / "history.json").read_text()

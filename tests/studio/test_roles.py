@@ -49,7 +49,7 @@ def test_a_person_decides_and_builds_a_plan(tab):
     tab.get_by_text("Try it").first.click()
     tab.wait_for_selector("table.preview", timeout=60_000)
     settle(tab)
-    tab.get_by_role("link", name="Go on to Roles").click()
+    tab.get_by_role("link", name="Continue to Roles").click()
     tab.wait_for_selector("table.roles", timeout=60_000)
     # Nothing is set before somebody has decided.
     open_ones = tab.locator("select.undecided").count()
@@ -76,10 +76,10 @@ def test_keys_come_before_the_roles_of_several_tables(tab):
     tab.get_by_text("Try it").nth(1).click()
     tab.wait_for_selector("svg .box", timeout=60_000)
     settle(tab)
-    tab.get_by_role("link", name="Go on to Roles").click()
+    tab.get_by_role("link", name="Continue to Roles").click()
     tab.get_by_role("button", name="Accept these keys").click()
     tab.wait_for_selector("table.roles", timeout=60_000)
-    assert tab.locator("text=key: it leaves as a pseudonym").count() == 2
+    assert tab.locator("text=key: released as a pseudonym").count() == 2
     tab.get_by_role("button", name="Accept all suggestions").click()
     tab.wait_for_selector("text=Still open")
     assert tab.locator("select.undecided").count() == 1

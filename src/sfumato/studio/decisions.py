@@ -15,7 +15,7 @@ def get_plan(view: View, table: str = "") -> Plan:
     plan = view.plan
     if plan is None:
         raise PlanError(
-            "Nobody has said yet how these tables belong together.",
+            "The keys between these tables are not set yet.",
             hint="accept or correct the keys between them under Roles.",
         )
     if isinstance(plan, Plan):

@@ -118,6 +118,6 @@ async def show_log(view: View) -> Response:
     """The whole log as one page."""
     folder = view.session.folder / OUTPUTS
     if not (folder / "log.json").is_file():
-        raise DataError("No output was made yet.")
+        raise DataError("No outputs have been made yet.")
     return HTMLResponse(render_outputs(Log(folder).plain()),
                         headers={"Content-Security-Policy": DOCUMENT_POLICY})  # fmt: skip

@@ -109,7 +109,7 @@ class Work:
         plan = parse_plan(self.plan_text, linked=self.source.linked)
         if plan is None:
             raise PlanError(
-                "Nobody has said yet how these tables belong together.",
+                "The keys between these tables are not set yet.",
                 hint="accept or correct the keys between them under Roles.",
             )
         return plan
