@@ -13,7 +13,7 @@ Subject = Literal["original", "released", "pair"]
 Direction = Literal["lower", "higher"]
 Audience = Literal["custodian", "public"]
 AT_WORST = "_at_worst"
-"""A detail with this ending is what targets are held against: the worse of two readings."""
+"""A detail with this ending is what targets are checked against: the worse of two readings."""
 FILLED_IN = "_filled_in"
 """A detail with this ending is the number for who has put in what the release gives away."""
 

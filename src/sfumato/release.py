@@ -296,7 +296,7 @@ class Release:
 
         The targets are measured again on the file as it is on the disk before the folder
         appears under its name. Where the ledger, or a folder beside this one, shows earlier
-        releases of the same records, what all of them disclose together is held against the
+        releases of the same records, what all of them disclose together is checked against the
         targets too.
 
         Parameters

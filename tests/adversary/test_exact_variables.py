@@ -2,7 +2,7 @@
 
 The claim: "A variable that is left exact, or nearly, is not hidden by the noise of the others.
 `stayed` and `interval` are those of the worst variable; `linkage`, `h_index`, `mixed_linkage` and
-`averaging` are held against an attacker who weighs variables by their noise, as a manifest tells
+`averaging` are checked against an attacker who weighs variables by their noise, as a manifest tells
 it."
 
 The attackers here share no code with the measures: all pairs, in numpy.

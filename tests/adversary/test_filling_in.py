@@ -1,8 +1,8 @@
 """What the rest of a release gives away is put in before targets are judged.
 
 "k, l, t and re-identification are measured once more on the table of an attacker who has worked
-out what other released variables give away of the protected ones, and targets are held against the
-worse." (promises.md)
+out what other released variables give away of the protected ones, and targets are checked against
+the worse." (promises.md)
 
 The attackers here are dictionaries and counters: they share nothing with the measures.
 """

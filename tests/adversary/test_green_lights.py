@@ -1,7 +1,7 @@
 """What does a green light promise, and can somebody else break it?
 
 The claim (docs/explanation/attacks.md): "Green means that every attack that applies was tried, and
-that none does better than is acceptable."
+that none succeeds too often."
 
 The attackers here share no code with the measures. They read the written file as an outsider would,
 with pandas and plain Python: one looks people up by what is known of them, one joins on a variable
@@ -152,6 +152,6 @@ def test_whoever_breaks_a_release_finds_no_green_light(tmp_path_factory, name, s
 
 @pytest.mark.parametrize("name", ["as it is", "no town", "town only"])
 def test_what_is_broken_is_not_released(name, tmp_path):
-    with pytest.raises(TargetError, match="better than is acceptable"):
+    with pytest.raises(TargetError, match="too often"):
         protect(people(1), *METHODS[name]).write(tmp_path / "out", ledger=False)
     assert not list(Path(tmp_path).iterdir())

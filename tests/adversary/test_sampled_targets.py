@@ -1,8 +1,8 @@
 """Attacks on a sample, and draws until a target is met.
 
-The claim: "Where only some records were looked at, a target is held against the bad end of the
+The claim: "Where only some records were looked at, a target is checked against the bad end of the
 interval, so that a target of 0 takes all records. Which records are drawn follows from the data:
-there is no seed to choose. `averaging` is held against the upper end of its interval, since
+there is no seed to choose. `averaging` is checked against the upper end of its interval, since
 another key draws other noise."
 """
 

@@ -141,7 +141,7 @@ def test_an_attack_that_does_too_well_leaves_with_3_unless_the_plan_says_why(pla
     words = ("protect", "few.csv", "-p", "open.toml", "-o", "release", "--json")
     made = sfumato(*words, cwd=place)
     assert made.returncode == 3
-    assert "attacks do better than is acceptable" in made.stderr
+    assert "attacks succeed too often" in made.stderr
     assert "accept_attacks" in json.loads(made.stdout)["hint"]
     assert not (place / "release").exists()
     attempt = json.loads((place / "release.refused" / "attempt-1.json").read_text())

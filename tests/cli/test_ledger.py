@@ -66,7 +66,7 @@ def test_what_is_accepted_is_shown(place):
     assert done.returncode == 0, done.stderr
     assert "Together with earlier releases" in done.stdout
     assert "MISSED, accepted" in done.stdout
-    assert "Together:  2 left in the smallest class of persons, 7 in this release" in done.stderr
+    assert "Together:  2 left in the smallest class of people, 7 in this release" in done.stderr
     assert "Accepted:  one team has both" in done.stderr
     inside = (place / "second" / "custody" / "report.html").read_text()
     assert "these targets are missed: k. The plan accepts that: one team has both" in inside

@@ -68,7 +68,7 @@ def test_what_stays_inside_is_not_put_into_the_public_page(place):
         "report", "release", "--original", "cohort.csv", "--attacks", "--out", "x.html", cwd=place
     )
     assert done.returncode == 2
-    assert "stay inside" in done.stderr
+    assert "belongs to the inside edition" in done.stderr
     assert not (place / "x.html").exists()
     nowhere = sfumato("report", "release", cwd=place)
     assert nowhere.returncode == 2

@@ -148,8 +148,8 @@ def test_an_identifier_is_told_before_the_work(place):
     (place / "plan.toml").write_text(plan)
     done = sfumato("protect", "few.csv", "-p", "plan.toml", "-o", "release", cwd=place)
     assert done.returncode == 2
-    assert "'name' leaves as it is" in done.stderr
-    assert "would be released as they are: 'email'" in done.stderr
+    assert "'name' is released unchanged" in done.stderr
+    assert "would be released unchanged: 'email'" in done.stderr
     assert "protecting" not in done.stderr
 
 

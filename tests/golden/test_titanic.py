@@ -1,8 +1,8 @@
 """The Titanic of paper 000, from the file to every number it prints.
 
 The neighbours of 30 passengers are tied, and the paper's program broke the ties by chance. So the
-release made here is held against the ranges over 200 random tie-breaks, and the exact numbers are
-held against the release of the paper itself (`titanic_anonymised.csv`).
+release made here is checked against the ranges over 200 random tie-breaks, and the exact numbers
+are checked against the release of the paper itself (`titanic_anonymised.csv`).
 """
 
 from __future__ import annotations

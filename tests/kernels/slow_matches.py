@@ -1,4 +1,4 @@
-"""Peers by every pair and combination, one by one: what the kernels are held against."""
+"""Peers by every pair and combination, one by one: what the kernels are checked against."""
 
 from __future__ import annotations
 

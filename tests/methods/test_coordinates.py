@@ -413,5 +413,5 @@ def test_a_second_release_with_another_k_under_the_same_key_is_refused(tmp_path)
         if k == 5:
             release.write(tmp_path / "first", ledger=tmp_path / "ledger")
         else:
-            with pytest.raises(sf.SfumatoError, match="drawn anew"):
+            with pytest.raises(sf.SfumatoError, match="drawn again"):
                 release.write(tmp_path / "second", ledger=tmp_path / "ledger")

@@ -348,7 +348,7 @@ def test_next_years_extract_has_the_same_shifts_and_another_window_is_refused(
 
     first = release(rows, 364, "first")
     assert release([*rows, *later], 364, "next") == first
-    with pytest.raises(sf.SfumatoError, match="drawn anew"):
+    with pytest.raises(sf.SfumatoError, match="drawn again"):
         release(rows, 728, "wider")
 
 

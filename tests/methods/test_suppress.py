@@ -1,4 +1,4 @@
-"""Local suppression: the promise is held against a slow checker that knows no trick."""
+"""Local suppression: the promise is checked against a slow checker that knows no trick."""
 
 from __future__ import annotations
 

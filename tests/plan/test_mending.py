@@ -54,7 +54,7 @@ def test_a_number_that_follows_from_a_place_is_left_out_with_the_reason(census, 
     plan = first_plan(census)
     assert "density" not in sf.protect(census, plan, key=bytes(32)).dataset.schema
     (line,) = (line for line in plan.text(comments=True).split("\n") if "density =" in line)
-    assert "It is left out: whoever has 'region' has it too." in line
+    assert "It is left out: anybody who has 'region' has it too." in line
     # The plan can be updated: what was left out for that reason stays left out.
     text = plan.text(comments=True)
     assert update_plan(text, census, name="plan.toml", folder=tmp_path).text == text

@@ -73,7 +73,7 @@ def test_an_update_without_corrections_changes_no_letter(text, tmp_path):
 def test_steps_come_and_go_with_roles_and_the_rest_stays_to_the_letter(text, tmp_path):
     edited = text.replace('survey_weight = { role = "weight"', 'survey_weight = { role = "other"')
     edited = edited.replace('sex = { role = "quasi"', 'sex = { role = "other"')
-    edited = edited.replace("# What must hold.", "# The board decided on these.\n# What must hold.")
+    edited = edited.replace("# Targets.", "# The board decided on these.\n# Targets.")
     updated = _update(edited, tmp_path)
     plan = sf.Plan.parse(updated.text)
     assert [step.name for step in plan.steps] == ["drop", "noise", "k_anonymity"]

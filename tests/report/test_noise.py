@@ -55,7 +55,7 @@ def test_every_kind_of_noise_is_told_in_words(several: sf.Release, *, inside: bo
         "Normal noise of variance 0.3 on the codes of 6 levels",
         "stays with a probability of at least 0.8",
         "ask the custodian for accredited/manifest.json",
-        "m releases under m keys is left with 1/m of its variance",
+        "m releases under m keys, only 1/m of its variance is left",
     ):
         assert words in page
     assert ("was not measured" in page) == inside

@@ -111,8 +111,8 @@ def test_the_verdict_promises_the_targets_and_nothing_beyond(release, tmp_path):
     assert "No attack was tried." in memory
     release.write(tmp_path / "release")
     page = (tmp_path / "release" / "custody" / "report.html").read_text("utf-8")
-    assert "on the released file as it lies on the disk" in page
-    assert "nothing beyond" in page
+    assert "on the released file as it is on the disk" in page
+    assert "Nothing beyond that is promised" in page
 
 
 def test_an_attack_that_succeeds_and_a_measure_that_fails_stand_in_the_verdict(release):
@@ -194,5 +194,5 @@ def test_the_inside_report_says_how_many_persons_there_are(tmp_path):
         (tmp_path / "release" / where / "report.html").read_text("utf-8")
         for where in ("custody", "")
     )
-    assert "60 records of 20 persons" in inside
-    assert "20 persons" not in public
+    assert "60 records of 20 people" in inside
+    assert "20 people" not in public

@@ -131,7 +131,7 @@ def test_green_means_that_every_attack_applies_was_tried_and_stayed_below_its_li
 def test_data_as_they_are_are_refused_and_nothing_is_left(tmp_path):
     exposed = release(EXPOSED, {"uniqueness.max": 0.99})
     assert exposed.lights.attacks.colour == "red"
-    with pytest.raises(TargetError, match="better than is acceptable") as caught:
+    with pytest.raises(TargetError, match="too often") as caught:
         exposed.write(tmp_path / "out")
     assert not list(tmp_path.iterdir())
     assert caught.value.exit_code == 3
@@ -192,7 +192,7 @@ def test_a_generous_target_of_its_own_turns_no_light_green(loose, tmp_path):
     """A target may ask for less than is acceptable; to allow more takes a reason."""
     assert loose.lights.attacks == release(COARSE, {}, older()).lights.attacks
     assert loose.lights.attacks.colour == "red"
-    with pytest.raises(TargetError, match="better than is acceptable") as caught:
+    with pytest.raises(TargetError, match="too often") as caught:
         loose.write(tmp_path / "out")
     assert "accept_attacks = { " in caught.value.hint
     assert ".max = " not in caught.value.hint
@@ -413,7 +413,7 @@ def test_a_written_release_is_intact_and_shows_its_lights(safe, tmp_path):
     assert "Targets: green" in page
     assert "Attacks: green" in page
     public = (folder / "report.html").read_text()
-    assert "None of them does better than the custodian accepts." in public
+    assert "None of them succeeds more often than the custodian accepts." in public
     # One that was made before there were lights can still be read.
     manifest = read_manifest(folder)
     del manifest["attacks"], custody["lights"]
@@ -445,7 +445,7 @@ def test_verifying_tries_the_attacks_again(safe, tmp_path, monkeypatch):
     folder = safe.write(tmp_path / "safe", ledger=False)
     assert check(folder, safe.original) == (
         True,
-        "4 tried again, none better than is acceptable",
+        "4 tried again, none succeeds too often",
     )
     with monkeypatch.context() as patch:
         # What was tried is tried again, whatever an attack is said to take by now.

@@ -206,7 +206,7 @@ def test_a_tier_that_misses_its_target_is_named():
 def test_nothing_is_written_where_an_attack_on_one_tier_succeeds(tmp_path, monkeypatch):
     def refuse_public(release):
         if release.plan.tier.name == "public":
-            raise TargetError("an attack does better than is acceptable")
+            raise TargetError("an attack succeeds too often")
 
     monkeypatch.setattr("sfumato.run.tiers.require_acceptable", refuse_public)
     with pytest.raises(TargetError, match="Tier 'public': an attack"):

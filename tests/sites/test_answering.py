@@ -394,7 +394,7 @@ def test_a_direct_identifier_is_never_answered(north):
     )
     log = sf.outputs.Log()
     assert answer(north, request, log).get_answer("who").kind == "withheld"
-    assert "names persons" in list(log)[-1].reasons[0]
+    assert "names people" in list(log)[-1].reasons[0]
 
 
 def test_noise_needs_a_key_and_is_the_same_next_time(north):

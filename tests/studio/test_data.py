@@ -163,8 +163,8 @@ def test_tables_are_unpacked_privately_and_nothing_else_is(tmp_path):
 @pytest.mark.parametrize(
     ("parts", "most", "what"),
     [
-        ({"../a.csv": b"x\n1\n"}, 1 << 20, "outside of its folder"),
-        ({"/etc/a.csv": b"x\n1\n"}, 1 << 20, "outside of its folder"),
+        ({"../a.csv": b"x\n1\n"}, 1 << 20, "outside its folder"),
+        ({"/etc/a.csv": b"x\n1\n"}, 1 << 20, "outside its folder"),
         ({"a.csv": b"x" * 5000}, 1000, "more than the"),
         ({"a/x.csv": b"x\n1\n", "b/x.csv": b"x\n1\n"}, 1 << 20, "the same name"),
         ({f"{n}.csv": b"x\n1\n" for n in range(201)}, 1 << 20, "more than 200 files"),

@@ -225,7 +225,7 @@ def test_an_approval_is_void_as_soon_as_the_plan_changes(cohort, tmp_path):
 
 def test_nobody_approves_their_own_work_behind_a_proxy(cohort, tmp_path):
     session = begin(tmp_path / "sessions", Source(where=str(cohort), title="cohort.csv"))
-    with pytest.raises(PlanError, match="their own work"):
+    with pytest.raises(PlanError, match="your own work"):
         add_approval(session, User("you", "custodian"), "approve", name="Ben", comment="",
                      alone=False)  # fmt: skip
     session.change("k", by="eve", plan=PLAN.replace("k.min = 2", "k.min = 3"))

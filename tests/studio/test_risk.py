@@ -207,7 +207,7 @@ def test_a_custodian_ticks_looks_and_adds_a_step(studio, tab):
     tab.locator("tr[data-fetch]").first.press("Enter", timeout=60_000)
     tab.wait_for_selector("dialog[open] h2", timeout=60_000)
     assert "Record" in tab.inner_text("dialog h2")
-    button = tab.locator("dialog form button", has_text="into the plan").first
+    button = tab.locator("dialog form button", has_text="to the plan").first
     button.click(timeout=60_000)
     tab.wait_for_selector(".flash.good")
     assert "Added to the plan" in tab.inner_text(".flash.good")

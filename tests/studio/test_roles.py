@@ -81,5 +81,5 @@ def test_keys_come_before_the_roles_of_several_tables(tab):
     tab.wait_for_selector("table.roles", timeout=60_000)
     assert tab.locator("text=key: released as a pseudonym").count() == 2
     tab.get_by_role("button", name="Accept all suggestions").click()
-    tab.wait_for_selector("text=Still open")
+    tab.wait_for_selector("text=Without a suggestion")
     assert tab.locator("select.undecided").count() == 1

@@ -110,8 +110,8 @@ def test_an_outlier_in_one_variable_is_hidden_by_cutting_the_tail_off() -> None:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({}, "what must hold"),
-        ({"mean_h": 3, "at_most": 0.1}, "what must hold"),
+        ({}, "Set a goal"),
+        ({"mean_h": 3, "at_most": 0.1}, "Set a goal"),
         ({"mean_h": 0}, "above 0"),
         ({"at_most": 1.5}, "share"),
         ({"mean_h": 3, "who": 2.0}, "who"),

@@ -119,7 +119,7 @@ def test_an_unforeseen_error_is_not_swallowed(monkeypatch):
 
 
 def test_the_worst_reading_stands_beside_the_milder_one():
-    """What a target is held against is in the table, and on the screen in place of the other."""
+    """What a target is checked against is in the table, and on the screen in place of the other."""
     linkage = sf.risk.MixedLinkage(known=["age", "sex"], individuals=20)
     plan = sf.Plan(
         schema=SCHEMA,

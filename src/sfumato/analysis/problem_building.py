@@ -490,7 +490,7 @@ def _build_matrices(
     except (FormulaicError, TypeError, ValueError, SyntaxError, AttributeError, KeyError):
         raise MeasureError(
             "The formula cannot be turned into terms.",
-            hint="do its functions get numbers, and do its brackets hold what they should?",
+            hint="do its functions get numbers, and are its brackets right?",
         ) from None
     return matrices.lhs, matrices.rhs
 

@@ -135,7 +135,7 @@ def _refuse_undeclared_cells(data: Dataset, names: Collection[str]) -> None:
                 f"Variable '{name}' has cells that look like ranges or sets, and nothing says "
                 "that they are.",
                 hint="pass a release folder, or a Dataset whose schema declares cells = "
-                f"\"generalised\"; or name '{name}' in `clean` to take each cell for a category.",
+                f"\"generalised\"; or name '{name}' in `clean` to treat each cell as a category.",
             )
 
 

@@ -65,7 +65,7 @@ def load_deidentifier(name: str, language: str = "en", model: str | None = None)
             except Exception as error:
                 raise MethodError(
                     f"The de-identifier '{name}' cannot be imported ({type(error).__name__}).",
-                    hint="mend the package that brings it, or install it again.",
+                    hint="repair the package that provides it, or install it again.",
                 ) from error
             return _require_function(name, function)
     raise MethodError(
@@ -99,7 +99,7 @@ def deidentify(text: str, function: Deidentifier, name: str) -> str:
     except Exception as error:  # noqa: BLE001 - foreign code may fail in any way
         raise MethodError(
             f"The de-identifier '{name}' failed ({type(error).__name__}).",
-            hint="try it on a text of your own; its message may hold text of the data.",
+            hint="try it on a text of your own; its message may contain text from the data.",
         ) from None
     if not isinstance(result, str):
         raise MethodError(

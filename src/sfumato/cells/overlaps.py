@@ -46,7 +46,7 @@ def describe_overlap(name: str, written: int) -> str:
     """A warning that names the variable, and no value."""
     return (
         f"'{name}' has {written} different cells, some of which may stand for the same value. "
-        "Targets are held against as few different values as the cells allow."
+        "Targets are checked against as few different values as the cells allow."
     )
 
 

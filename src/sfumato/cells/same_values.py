@@ -70,13 +70,13 @@ class UnitedReading:
         if self.how == "spelling":
             return (
                 f"'{name}' has {self.written} spellings of {left} values: they differ in case, "
-                "blanks, accents or signs that nobody sees. Targets are held against the values."
+                "blanks, accents or signs that nobody sees. Targets are checked against the values."
             )
         if self.how == "overlap":
             return describe_overlap(name, self.written)
         return (
             f"'{name}' has {self.written} numbers, and {left} if those that are nearly equal are "
-            "one. Targets are held against the worse; `same_within` says how near."
+            "one. Targets are checked against the worse; `same_within` says how near."
         )
 
 

@@ -32,11 +32,11 @@ from sfumato.io.atomic import FileLog, log_files
 # need not wait for the libraries of all of them.
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Look": {
-        "demo": ("demo", "Go through the whole journey with invented data."),
+        "demo": ("demo", "Do the whole job once, with invented data."),
         "studio": ("studio", "Do the whole job in a browser on this machine."),
         "inspect": ("look", "Suggest roles and kinds of variables, write a first plan."),
-        "assess": ("look", "Say who could be singled out in the data as they are."),
-        "who": ("who", "List each record's risk, and by what. It stays inside."),
+        "assess": ("look", "Say who could be singled out in the unprotected data."),
+        "who": ("who", "List each record's risk, and its cause. Do not pass it on."),
         "recommend": ("recommend", "Show which variables give secrets away, and what helps."),
         "profiles": ("profiles", "List the rules that a release can meet, or explain one."),
         "methods": ("catalogue", "List the methods that protect, or explain one of them."),
@@ -50,7 +50,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "sweep": ("sweep", "Run a plan over values of its parameters."),
     },
     "Check": {
-        "evaluate": ("release", "Measure a release, with the original beside it."),
+        "evaluate": ("release", "Measure a release, and compare it with the original."),
         "verify": ("release", "Check the files of a release, measure its targets again."),
         "report": ("report", "Write the report of a release again."),
         "ledger": ("ledger", "List the releases that were written from here."),

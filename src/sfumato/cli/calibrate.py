@@ -47,7 +47,7 @@ def calibrate(
     ] = None,
     mean_h: Annotated[
         float | None,
-        typer.Option("--mean-h", help="The lowest mean of h allowed: how many persons off."),
+        typer.Option("--mean-h", help="The lowest mean of h allowed: how many people are nearer."),
     ] = None,
     at_most: Annotated[
         float | None,
@@ -56,7 +56,9 @@ def calibrate(
     below: Annotated[int, typer.Option(help="That limit.", min=1)] = 3,
     who: Annotated[
         str,
-        typer.Option(help="For whom: all, deciles, or a share such as 0.05: the most exposed."),
+        typer.Option(
+            help="For which people: all, deciles, or a share such as 0.05: the most exposed."
+        ),
     ] = "all",
     by: Annotated[
         str, typer.Option(help="The order of the deciles: sum, distance, or a variable.")
@@ -83,7 +85,7 @@ def calibrate(
         ),
     ] = 0.0,
     sampling_fraction: Annotated[
-        float, typer.Option(help="Which part of the persons looked for is in the file.")
+        float, typer.Option(help="The share of the people looked for who are in the file.")
     ] = 1.0,
     weight: Annotated[
         list[str] | None,
@@ -92,7 +94,7 @@ def calibrate(
     attacker: Annotated[
         str,
         typer.Option(
-            help="best: also one who weighs variables by their noise. plain: the one of the paper."
+            help="best: also one who weights variables by their noise. plain: the one in the paper."
         ),
     ] = "best",
     draws: Annotated[int, typer.Option(help="How many times each size is drawn.", min=2)] = 10,
@@ -122,7 +124,7 @@ def calibrate(
     """
     if (mean_h is None) == (at_most is None):
         raise PlanError(
-            "State what must hold: either --mean-h, or --at-most for the share below a limit.",
+            "Set a goal: either --mean-h, or --at-most for the share below a limit.",
             hint="for instance --mean-h 3, or --below 3 --at-most 0.1.",
         )
     loaded = Plan.load(plan)

@@ -54,8 +54,8 @@ def compare(
 
     Nothing is released. A row per plan: who can be singled out, whose secrets are disclosed, how
     much information is lost, or the measures that you name; and whether the plan's own targets are
-    met. A plan that the data refuse stays in the table with the reason. Exit code 2 if no plan
-    could be carried out.
+    met. A plan that cannot be carried out stays in the table, with the reason. Exit code 2 if no
+    plan could be carried out.
     """
     loaded = _load_plans(plans, name or [])
     for path, known in ((to, TABLES), (picture, PICTURES)):

@@ -53,7 +53,7 @@ from sfumato.utility.moments import Moments
 
 _MEASURED = ["weight_kg", "glucose", "hdl", "systolic"]
 _TRIED = 3000
-"""Records on which the candidates are compared; the plan chosen is held against all of them."""
+"""Records on which the candidates are compared; the plan chosen is checked against all of them."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def demo(
     to: Annotated[Path, typer.Option("--out", "-o", help="The folder for everything.")] = Path(
         "demo"
     ),
-    records: Annotated[int, typer.Option(help="How many persons.", min=20_000)] = 20_000,
+    records: Annotated[int, typer.Option(help="How many people.", min=20_000)] = 20_000,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -174,7 +174,7 @@ def _run_demo(to: Path, records: int, tell: Progress) -> _DemoResult:
             attack_seconds=60,
             title=f"Invented cohort of {records:,} people",
             custodian="Nobody: the data are invented",
-            recipient="Whoever tries Sfumato",
+            recipient="Anybody who tries Sfumato",
             purpose="To see a release from end to end",
             legal_basis="None is needed: no real person is in the data",
             date=dt.date(2026, 1, 1),

@@ -38,7 +38,7 @@ def explore(
     ] = None,
     clean: Annotated[
         list[str] | None,
-        typer.Option(help="A variable to use as it is although it was changed. Repeatable."),
+        typer.Option(help="A variable to use unchanged although it was protected. Repeatable."),
     ] = None,
     weights: Annotated[str | None, typer.Option(help="The variable with sampling weights.")] = None,
     quantile: Annotated[
@@ -54,7 +54,7 @@ def explore(
 ) -> None:
     """Look at noised data with the noise taken out: means, spreads, quantiles, correlations.
 
-    Each number has an interval, and beside it what the released values show as they are.
+    Each number has an interval, and beside it the uncorrected number.
     """
     if pictures is not None and pictures.exists():
         raise PlanError(f"'{pictures}' exists already.", hint="choose another folder.")

@@ -46,7 +46,7 @@ def fit(
     ] = None,
     clean: Annotated[
         list[str] | None,
-        typer.Option(help="A variable to use as it is although it was changed. Repeatable."),
+        typer.Option(help="A variable to use unchanged although it was protected. Repeatable."),
     ] = None,
     family: Annotated[
         str,

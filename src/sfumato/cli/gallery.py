@@ -53,7 +53,7 @@ def gallery(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw every plot in every protection on one page, to choose from. It must stay inside."""
+    """Draw every plot in every protection on one page, to choose from. Do not pass it on."""
     from sfumato.figures import public as plots
 
     options.require_free(to, (".html",), overwrite=overwrite)

@@ -57,7 +57,7 @@ def list_entries(ledger: options.LedgerFolder = None, json: options.Json = False
 def show_entry(
     number: Number, ledger: options.LedgerFolder = None, json: options.Json = False
 ) -> None:
-    """Show what the ledger knows of one release."""
+    """Show what the ledger knows about one release."""
     entry = Ledger(ledger).get(number)
     if json:
         show_json(entry.summary())
@@ -68,11 +68,11 @@ def show_entry(
 
 def forget_entry(
     number: Number,
-    reason: Annotated[str, typer.Option(help="Why it does not count: nobody has it.")],
+    reason: Annotated[str, typer.Option(help="Why it does not count, such as 'never passed on'.")],
     ledger: options.LedgerFolder = None,
     json: options.Json = False,
 ) -> None:
-    """Let a release no longer count, for a reason. Only if nobody has it: copies do not forget."""
+    """Stop counting a release, for a reason. Only do this if nobody has received it."""
     book = Ledger(ledger)
     with book.lock():
         entry = book.forget(number, reason)

@@ -178,7 +178,7 @@ def show_release(release: LinkedRelease, to: Path, *, as_json: bool, quiet: bool
     )
     left = release.original.person_count - release.linked.person_count
     if left:
-        say(f"Left out:  {left:,} of {release.original.person_count:,} persons, in all tables")
+        say(f"Left out:  {left:,} of {release.original.person_count:,} people, in all tables")
     for label, item in release.evidence.items():
         for line in item.warnings:
             say(f"{label}: {line}", style="yellow")

@@ -86,7 +86,7 @@ def inspect(
     """Suggest a role and a kind for every variable, with reasons, and write a first plan.
 
     Nothing is applied. The suggestions are guesses from names and values: you decide. When you have
-    corrected roles in a plan, --update rebuilds its steps and keeps all that you wrote.
+    corrected roles in a plan, --update rebuilds its steps and keeps everything else you wrote.
 
     If FILE is a folder of files, or a whole database, keys between its tables are suggested too.
     """
@@ -260,7 +260,7 @@ def assess(
     measure: options.Measures = None,
     pictures: Annotated[
         Path | None,
-        typer.Option(help="Draw what was measured into this new folder. It stays inside."),
+        typer.Option(help="Draw what was measured into this new folder. Do not pass it on."),
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
@@ -272,7 +272,7 @@ def assess(
     *,
     parameters: options.Parameters,
 ) -> None:
-    """Say who could be singled out in the data as they are, and what else was measured.
+    """Say who could be singled out in the unprotected data, and what else was measured.
 
     Without a plan, roles are only suggestions.
     """

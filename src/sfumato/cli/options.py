@@ -22,7 +22,7 @@ from sfumato.progress import Progress
 if TYPE_CHECKING:
     from sfumato.outputs.rules import Rules
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and only JSON, to stdout.")]
 Profile = Annotated[
     str | None,
     typer.Option(help="Take the rules of this profile: `sfumato profiles`. Default: the plan's."),
@@ -35,7 +35,7 @@ LedgerFolder = Annotated[
     typer.Option("--ledger", help="The ledger's folder. Default: $SFUMATO_LEDGER, else yours."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no remarks.")]
 File = Annotated[
     str, typer.Argument(help="CSV, Parquet, Excel, Stata, SPSS, SAS file, or a database address.")
 ]

@@ -78,7 +78,7 @@ def plot(
     compare: Annotated[
         bool,
         typer.Option(
-            "--compare", help="The original beside all four protections. It must stay inside."
+            "--compare", help="The original beside all four protections. Do not pass it on."
         ),
     ] = False,
     sd_share: Annotated[

@@ -65,7 +65,7 @@ def recommend(
         Path | None,
         typer.Option(
             help="Draw what would be gained if one variable were unknown, person by person, into "
-            "this SVG, PNG or PDF file. It stays inside."
+            "this SVG, PNG or PDF file. Do not pass it on."
         ),
     ] = None,
     table: options.Table = None,
@@ -76,9 +76,9 @@ def recommend(
 ) -> None:
     """Show which variables give people's secrets away, and which generalisations would help.
 
-    Each variable is measured alone first. Then generalisations are taken one after the other, each
-    measured with those before it, until enough records have protective peers whatever an outsider
-    knows. The steps of the plan that treat each value by itself are carried out before.
+    Each variable is first measured alone. Then generalisations are added one by one, each measured
+    together with those before it, until enough records have protective peers whatever an outsider
+    knows. Steps of the plan that treat each value on its own are carried out first.
     """
     loaded = Plan.load(plan)
     options.require_free(write, (".toml",), overwrite=overwrite)  # said before the work is done
@@ -138,8 +138,8 @@ def _warnings(advice: Advice) -> Iterator[str]:
     secret = advice.sensitive
     if advice.is_measured_number:
         yield (
-            f"'{secret}' holds measured numbers. Even who has nearly the same number counts as "
-            f"protective here. Measure it with a tolerance: sfumato assess FILE --measure peers "
+            f"'{secret}' holds measured numbers. Even somebody with nearly the same number counts "
+            "as protective here. Measure it with a tolerance: sfumato assess FILE --measure peers "
             f"--sensitive {secret} --tolerance '{{ {secret} = ... }}'"
         )
 

@@ -75,7 +75,8 @@ def protect(
     engine: options.Engine = None,
     master: options.Master = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier release, which nobody has.")
+        bool,
+        typer.Option("--overwrite", help="Replace an earlier release that nobody has received."),
     ] = False,
     ledger: options.LedgerFolder = None,
     no_ledger: Annotated[
@@ -87,11 +88,11 @@ def protect(
 ) -> None:
     """Carry out a plan and write the release, if every target is met and attacks on it fail.
 
-    Two lights say how it stands: one for the targets, one for the attacks that apply. Earlier
+    Two lights show the result: one for the targets, one for the attacks that apply. Earlier
     releases of the same records are looked up in the ledger and beside OUT. What all of them
-    disclose together is held against the targets too.
+    disclose together is checked against the targets too.
 
-    If a target is missed, or an attack does better than is acceptable, nothing is released, the
+    If a target is missed, or an attack succeeds too often, nothing is released, the
     evidence is kept in OUT.refused, and the exit code is 3.
 
     A plan with tiers writes a release folder for each of them into OUT. With a plan for several
@@ -322,7 +323,7 @@ def _show_composition(record: Mapping[str, Any], *, quiet: bool) -> None:
             continue
         left = format_number(item["details"]["k_of_what_can_be_paired"])
         say(
-            f"Together:  {left} left in the smallest class of persons, "
+            f"Together:  {left} left in the smallest class of people, "
             f"{item['baseline']:,} in this release alone"
         )
         for line in item["warnings"]:
@@ -360,7 +361,7 @@ def evaluate(
     measure: options.Measures = None,
     pictures: Annotated[
         Path | None,
-        typer.Option(help="Draw what was measured into this new folder. It stays inside."),
+        typer.Option(help="Draw what was measured into this new folder. Do not pass it on."),
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
@@ -372,9 +373,9 @@ def evaluate(
     *,
     parameters: options.Parameters,
 ) -> None:
-    """Say who can still be singled out in a release, and what else was measured of it.
+    """Say who can still be singled out in a release, and what else was measured.
 
-    The original stands beside it. FILE is the original.
+    FILE is the original, for comparison.
     """
     if pictures is not None and pictures.exists():
         raise PlanError(f"'{pictures}' exists already.", hint="choose another folder.")
@@ -446,10 +447,10 @@ def verify(
     With --original, the attacks that were tried on the release are tried again. With --signer, the
     release must have been signed with that key, and be as it was then.
 
-    The ledger tells whether it is the release that was written here last, and whether there is a
+    The ledger says whether it is the release that was last written here, and whether there is a
     later one of the same records.
 
-    Exit code 4 if something was changed, was added, or no longer holds.
+    Exit code 4 if something was changed or added, or if a target is no longer met.
     """
     secret = None if key is None else Key.of(key)
     signers = [read_public_key(path) for path in signer or []]

@@ -65,7 +65,7 @@ def report(
     more = bool(measure) or attacks
     if more and (original is None or edition is Edition.PUBLIC):
         raise PlanError(
-            "Measuring more needs the original, and the results stay inside.",
+            "Measuring more needs the original, and belongs to the inside edition.",
             hint="add --original FILE --edition inside.",
         )
     opened = open_release(release)

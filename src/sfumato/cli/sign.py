@@ -43,8 +43,8 @@ def keygen(
 ) -> None:
     """Make a pair of keys to sign releases with (Ed25519).
 
-    The private key is for you alone, behind a passphrase. Give the public one to whoever receives
-    your releases, by another way than the releases themselves.
+    The private key is for you alone, behind a passphrase. Give the public one to those who receive
+    your releases, but send it separately from the releases.
     """
     private, public = name.with_name(f"{name.name}.pem"), name.with_name(f"{name.name}.public.pem")
     passphrase = _read_passphrase(passphrase_file, twice=True)
@@ -60,8 +60,8 @@ def keygen(
 def sign(
     release: Annotated[Path, typer.Argument(help="The folder of the release.")],
     key: Annotated[Path, typer.Option(help="Your private key, as `sfumato keygen` made it.")],
-    name: Annotated[str, typer.Option(help="Your name, as recipients shall read it.")],
-    remark: Annotated[str, typer.Option(help="What recipients shall read with it.")] = "",
+    name: Annotated[str, typer.Option(help="Your name, as recipients will see it.")],
+    remark: Annotated[str, typer.Option(help="A remark for recipients.")] = "",
     date: Annotated[
         datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Default: today.")
     ] = None,
@@ -71,9 +71,9 @@ def sign(
     """Sign a release: its data, manifest, reports and custody record as they are now.
 
     The files are checked first, and a release that was changed is not signed. A second person
-    countersigns with the same command and a key of their own.
+    countersigns with the same command and their own key.
 
-    Exit code 4 if the release is not what it says.
+    Exit code 4 if the release was changed.
     """
     read_any_manifest(release)
     signer = read_private_key(key, _read_passphrase(passphrase_file))

@@ -53,7 +53,7 @@ def site(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Answer a request of several sites: only what may leave goes into the bundle.
+    """Answer a request of several sites: the bundle has only what may be released.
 
     Exit code 3 if the rules let nothing out; the log says why.
     """

@@ -102,7 +102,7 @@ def sweep(
 ) -> None:
     """Run a plan over values of its parameters and over sample sizes; nothing is released.
 
-    With --simulate, every run has a cohort of its own, drawn after the data: means, spreads,
+    With --simulate, every run has its own cohort, simulated like the data: means, spreads,
     skewness, kurtosis and correlations within strata are those of the complete records.
 
     One row per run, with what was measured and whether every target is met. Runs that cannot be

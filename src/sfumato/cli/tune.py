@@ -50,7 +50,7 @@ def tune(
     runs: Annotated[int, typer.Option(help="Try at most this many candidates.", min=2)] = 60,
     budget: Annotated[
         float | None,
-        typer.Option(help="Begin no candidate after this many seconds. Default: no limit."),
+        typer.Option(help="Start no candidate after this many seconds. Default: no limit."),
     ] = None,
     resume: Annotated[
         Path | None,

@@ -49,7 +49,7 @@ def who(
     *,
     parameters: options.Parameters,
 ) -> None:
-    """List how exposed each record is, those at the highest risk first. It must stay inside.
+    """List how exposed each record is, those at the highest risk first. Do not pass it on.
 
     `record` is the place of the record in FILE, from 1. `class_size` says how many people share
     all that others may know, and `alone_by` the fewest variables, up to three, in which the person

@@ -52,7 +52,7 @@ def read_ranges(path: str | Path) -> Dataset:
     if len(names) < _TWO:
         raise DataError(
             "The file has one variable; its last is confidential, and nothing comes before it.",
-            hint="the cells must be parted by commas.",
+            hint="the cells must be separated by commas.",
         )
     kinds = {name: _infer_kind(frames.get_column(data.frame, name)) for name in names}
     # That is what such a file is: cells may stand for several values.

@@ -393,7 +393,7 @@ def _detect_dialect(
     if "\n" not in text and "\r" in text.rstrip("\r"):
         raise DataError(
             f"the lines of '{path.name}' end in carriage returns alone, as on old Macintoshes.",
-            hint="save it with the line ends of today.",
+            hint="save it with modern line ends.",
         )
     return Dialect(
         delimiter=delimiter or detect_delimiter(text, quote),

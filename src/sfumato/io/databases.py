@@ -360,7 +360,7 @@ def _parse_column(text: pl.Series, typname: str) -> pl.Series:
     if parsed is None:
         raise DataError(
             f"variable '{text.name}' holds {kind}s that cannot be held here.",
-            hint="infinite dates, dates before Christ and the like: cast them in a query.",
+            hint="infinite dates, dates before the year 1 and the like: cast them in a query.",
         )
     values = parsed.values
     return values.dt.replace_time_zone("UTC") if typname == "timestamptz" else values

@@ -124,6 +124,6 @@ def _cast(column: pl.Series, kind: Kind, pattern: str | None) -> pl.Series:
     if cast.null_count() > column.null_count():
         raise DataError(
             f"not all cells of variable '{column.name}' are of the declared type, {kind}.",
-            hint="declare another type, or mend the cells.",
+            hint="declare another type, or correct the cells.",
         )
     return cast

@@ -219,8 +219,8 @@ def _warn_of_shared_places(data: Dataset, latitude: Floats, longitude: Floats, k
     if most >= _MANY and most >= _SHARED * persons:
         warnings.warn(
             f"One place stands in rows of {most:,} of {persons:,} persons who have other places "
-            "too. Who knows which place that is reads how far all their places were moved. Leave "
-            "places that many have in common out.",
+            "too. Somebody who knows which place that is can work out how far all their places "
+            "were moved. Leave out places that many people share.",
             WeakProtectionWarning,
             stacklevel=4,
         )

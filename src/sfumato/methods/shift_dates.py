@@ -250,8 +250,9 @@ class ShiftDates(RowWise):
         ]
         if others:
             warnings.warn(
-                f"These dates stay as they are: {', '.join(others)}. Who knows how far they lie "
-                "from a date that is shifted has the shift. Shift all dates, or drop the others.",
+                f"These dates stay as they are: {', '.join(others)}. Somebody who knows how far "
+                "they are from a shifted date knows the shift. Shift all dates, or drop the "
+                "others.",
                 WeakProtectionWarning,
                 stacklevel=4,
             )
@@ -446,9 +447,9 @@ def _warn_of_shared_days(data: Dataset, names: tuple[str, ...], engine: Engine) 
         most, total = max(days.values(), default=0), days.total()
         if most >= _MANY and most >= _SHARED * total:
             warnings.warn(
-                f"Variable '{name}': one day stands in {most:,} of {total:,} rows. Who knows which "
-                "day that is reads the shifts of all of them. Set placeholders to missing first, "
-                "and leave a day that all have in common out.",
+                f"Variable '{name}': one day stands in {most:,} of {total:,} rows. Somebody who "
+                "knows which day that is can work out all of their shifts. Set placeholders to "
+                "missing first, and leave out a day that all have in common.",
                 WeakProtectionWarning,
                 stacklevel=5,
             )
@@ -527,7 +528,8 @@ def _warn_of_ages(data: Dataset, released: Dataset, dates: list[str], engine: En
         if known and agreed >= _AGREEING * known and still < shown:
             warnings.warn(
                 f"Variable '{name}' is the age from '{birth}' to '{day}', and in {shown - still:,} "
-                f"of {shown:,} rows the released dates tell another one. Count it anew: ages = "
+                f"of {shown:,} rows the released dates give a different one. Compute it again: "
+                "ages = "
                 f'{{ {name} = ["{birth}", "{day}"] }}.',
                 WeakProtectionWarning,
                 stacklevel=4,

@@ -54,8 +54,8 @@ class Writing:
     attack_seconds : for about how long attacks are tried on the release, by the time that each is
         stated to take for so many records and variables; 60 by default. Where less leaves one
         untried, `accept_attacks` must say why.
-    accept_attacks : the reason why this may be released although an attack on it does better than
-        is acceptable, or had no time; or reasons by attack, `{ singling_out = "..." }`.
+    accept_attacks : the reason why this may be released although an attack on it succeeds too
+        often, or had no time; or reasons by attack, `{ singling_out = "..." }`.
     title : what the data are, as the first page of the report calls them.
     custodian : who answers for the original data.
     recipient : who gets the release.
@@ -198,7 +198,7 @@ class Plan:
         """Every measure the plan needs, by label: named ones, those of targets and of methods."""
         named = self._inform(measures_for(self.targets, self.evaluate))
         reported = {name: step.set_report(name) for step in self.steps for name in step.reports}
-        # A target is held against what the step promises, unless the plan names the measure.
+        # A target is checked against what the step promises, unless the plan names the measure.
         return named | {
             name: catalogue.measure(name)(**reported[name])
             for name in sorted(reported)

@@ -159,8 +159,8 @@ def _declare_shifted_dates(data: Dataset, schema: Schema) -> Schema:
             name: replace(
                 schema[name],
                 role="other",
-                reason=f"{schema[name].reason} It is shifted, so nobody knows it as it stands; the "
-                "days between a person's dates stay.",
+                reason=f"{schema[name].reason} It is shifted, so nobody outside knows it; the days "
+                "between a person's dates stay the same.",
             )
             for name, counted in changes.items()
             if counted.different

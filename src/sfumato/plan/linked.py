@@ -501,7 +501,7 @@ def _write_head(plan: LinkedPlan, *, comments: bool) -> list[str]:
     if comments:
         title = "" if plan.profile is None else load_profile(plan.profile).title
         lines = [
-            "# A plan for several tables of the same persons. Read it before you run it.",
+            "# A plan for several tables of the same people. Read it before you run it.",
             "# Nothing here is applied until you run: sfumato protect FOLDER --plan THIS --out OUT",
             "",
             f"version = {VERSION}  # the version of this file format",

@@ -66,7 +66,7 @@ _OUTPUT = "A class gets {}: from means, others could work out more."
 _NAMES: dict[Output, str] = {"median": "its median", "balanced": "one of its values"}
 """What is tried instead of means, what keeps models best first."""
 _DROPPED = "It is left out, since it gives others back."
-_FOLLOWER = "It is left out: whoever has '{}' has it too."
+_FOLLOWER = "It is left out: anybody who has '{}' has it too."
 Build = Callable[[Dataset, Schema, Mends], Sequence[Method]]
 
 

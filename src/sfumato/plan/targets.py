@@ -363,7 +363,7 @@ def judge(
 
 
 def read_for_target(target: Target, number: str, evidence: Evidence) -> tuple[float, bool]:
-    """The number that a target is held against, and whether it is the end of an interval.
+    """The number that a target is checked against, and whether it is the end of an interval.
 
     Where a number has several readings, a promise holds only if it holds for the worst. Where only
     some records were looked at, it must hold at the bad end of the interval; a number of a sample

@@ -92,7 +92,10 @@ def require_tiers(plan: Plan) -> None:
                 hint="a folder is named after it: letters, digits, - and _.",
             )
     if len({name.casefold() for name in names}) < len(names):
-        raise PlanError("Two tiers have the same name.", hint="upper case makes no other folder.")
+        raise PlanError(
+            "Two tiers have the same name.",
+            hint="names that differ only in upper case may be the same folder.",
+        )
     for name in names:
         derive_tier(plan, name)
     if not any(list_tiered_parameters(plan)):

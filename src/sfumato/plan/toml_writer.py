@@ -41,7 +41,7 @@ def _write_header(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     if not comments:
         return [f"version = {VERSION}", *profile]
     return [
-        "# A plan for Sfumato: roles, what to do, what must hold. Read it before you run it.",
+        "# A plan for Sfumato: roles, steps and targets. Read it before you run it.",
         "# Nothing here is applied until you run: sfumato protect FILE --plan THIS --out FOLDER",
         "",
         f"version = {VERSION}  # the version of this file format",
@@ -111,7 +111,7 @@ def _write_targets(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
         return []
     lines = ["", "[targets]"]
     if comments:
-        lines = ["", "# What must hold. If one target is missed, nothing is released.", "[targets]"]
+        lines = ["", "# Targets. If one is missed, nothing is released.", "[targets]"]
     rules = None if plan.profile is None else load_profile(plan.profile)
     for target in plan.targets:
         rule = rules.find_rule(target.name) if rules and comments else None
@@ -156,7 +156,7 @@ def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
         "noise": "what is public about noise: all, safe (nothing that reveals values) or none",
         "accept_composition": "why it may leave although earlier releases disclose more with it",
         "attack_seconds": "for about how long attacks are tried, as each is stated to take",
-        "accept_attacks": "why it may leave although an attack does better than is acceptable",
+        "accept_attacks": "why it may be released although an attack succeeds too often",
         **PARTIES,
     }
     lines = ["", "[release]"]

@@ -65,7 +65,7 @@ def _describe_least(least: LeastKnown, known: Sequence[str], schema: Schema) -> 
     if len(least.variables) <= 2 or not least.by_two:  # noqa: PLR2004 - two are said already
         return f"{sentence}."
     if least.by_two == least.alone:
-        return f"{sentence}; of each of them, two variables are enough."
+        return f"{sentence}; for each of them, two variables are enough."
     return f"{sentence}; {least.by_two:,} by two variables alone."
 
 

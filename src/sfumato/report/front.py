@@ -36,15 +36,15 @@ _IN_MEMORY = (
 )
 _MEANINGS = {
     "targets": {
-        "green": "Every target holds on the released file.",
+        "green": "The released file meets every target.",
         "amber": "There is no target, one is barely met, or something could not be measured.",
         "red": "A target is missed.",
     },
     "attacks": {
-        "green": "Every attack that applies was tried; none does better than is acceptable.",
-        "amber": "An attack was not tried or comes near its limit, a variable is as good as a "
+        "green": "Every attack that applies was tried; none succeeds too often.",
+        "amber": "An attack was not tried or comes near its limit, a variable is almost a "
         "fingerprint, or the plan accepts what an attack achieves.",
-        "red": "An attack does better than is acceptable.",
+        "red": "An attack succeeds too often.",
     },
 }
 
@@ -73,13 +73,13 @@ def describe_verdict(
         which = "The target is" if len(targets) == 1 else f"All {len(targets)} targets are"
         head, tone = f"{which} met", "good"
         where = (
-            "on the released file as it lies on the disk"
+            "on the released file as it is on the disk"
             if "data" in manifest
             else "in memory; no file was written yet"
         )
         text = (
-            f"Measured {where}. That is what is promised, under the assumptions given below, "
-            "and nothing beyond."
+            f"Measured {where}. Nothing beyond that is promised, and only under the assumptions "
+            "given below."
         )
     caveats = _list_caveats(evidence, attacks, inside=inside)
     return {"tone": tone, "head": head, "text": text, "caveats": caveats}
@@ -163,7 +163,7 @@ def tell_singled_out(evidence: Mapping[str, Plain], custody: Plain) -> list[dict
 
 def _tell_before(evidence: Mapping[str, Plain], custody: Plain | None) -> str:
     if custody is None:
-        return "How many people the original singles out, the custodian knows and keeps."
+        return "Only the custodian knows how many people the original singles out."
     counted = get_evidence(evidence, "uniqueness") or get_evidence(evidence, "reidentification")
     share = counted["baseline"] if counted else None
     if counted is None or share is None:
@@ -172,7 +172,7 @@ def _tell_before(evidence: Mapping[str, Plain], custody: Plain | None) -> str:
             "name uniqueness under [evaluate]."
         )
     people = counted["details"].get("persons") or custody["input"].get("records", 0)
-    by = f"by what an outsider may know of them ({_list_known(counted)})"
+    by = f"by what an outsider may know about them ({_list_known(counted)})"
     if share == 0:
         return f"In the original, none of {people:,} people could be singled out {by}."
     # The release is told at worst, the original in the milder reading.
@@ -209,7 +209,7 @@ def _tell_linkage(evidence: Mapping[str, Plain]) -> str:
     if not share:
         return ""
     return (
-        " Whoever knows all of it exactly picks the right record for up to "
+        " Somebody who knows all of it exactly picks the right record for up to "
         f"{format_percent(share)} of them."
     )
 
@@ -269,12 +269,12 @@ def _tell_kept(manifest: Plain, evidence: Mapping[str, Plain]) -> str:
     ]
     parts = []
     if kept:
-        verb = "leaves as it was" if len(kept) == 1 else "leave as they were"
+        verb = "is unchanged" if len(kept) == 1 else "are unchanged"
         parts.append(f"{join_words(kept, most=6)} {verb}")
     if mostly:
-        parts.append(f"so do most cells of {join_words(mostly)}" if kept
-                     else f"most cells of {join_words(mostly)} leave as they were")  # fmt: skip
-    return _make_sentence(parts) or "No variable leaves as it was."
+        parts.append(f"so are most cells of {join_words(mostly)}" if kept
+                     else f"most cells of {join_words(mostly)} are unchanged")  # fmt: skip
+    return _make_sentence(parts) or "No variable is unchanged."
 
 
 def _tell_loss(manifest: Plain, evidence: Mapping[str, Plain], *, inside: bool) -> str:
@@ -295,7 +295,7 @@ def _list_losses(manifest: Plain, evidence: Mapping[str, Plain]) -> Iterator[str
     if lost and (share := lost["details"].get("generalised_cells")) is not None:
         yield f"{format_percent(share)} of the cells of what outsiders may know are coarser"
     moments = get_evidence(evidence, "moments")
-    for statistic, what in (("mean", "the mean that moves most is that of"),
+    for statistic, what in (("mean", "the mean that changes most is that of"),
                             ("sd", "the spread that changes most is that of")):  # fmt: skip
         rows = [row for row in (moments or {}).get("table") or ()
                 if row["statistic"] == statistic and row["moments"] is not None]  # fmt: skip
@@ -320,7 +320,7 @@ def _tell_public_loss(manifest: Plain) -> str:
                      "in place of values")  # fmt: skip
     if noisy:
         verb = "has" if len(noisy) == 1 else "have"
-        parts.append(f"{join_words(name_variables(noisy, variables))} {verb} noise, for which "
-                     "estimates must allow")  # fmt: skip
-    sentence = _make_sentence(parts) or "Neither ranges nor noise stand in place of values."
+        parts.append(f"{join_words(name_variables(noisy, variables))} {verb} noise, which analyses "
+                     f"must take into account")  # fmt: skip
+    sentence = _make_sentence(parts) or "There are no ranges or noise in place of values."
     return f"{sentence} The codebook says how to read every variable."

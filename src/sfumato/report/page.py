@@ -108,7 +108,7 @@ def _describe_public_attacks(manifest: Plain) -> list[str]:
     )
     lines = [f"The custodian tried: {tried}."] if tried else ["No attack was tried."]
     if tried and not facts["accepted"]:
-        lines.append("None of them does better than the custodian accepts.")
+        lines.append("None of them succeeds more often than the custodian accepts.")
     if facts["accepted"]:
         lines.append("What they achieve is accepted by the plan.")
     return [*lines, f"Not tried: {untried}."] if tried and untried else lines

@@ -17,7 +17,8 @@ COUNTS_PERSONS = (
     "by the row that gives away the most."
 )
 BY_PERSON = (
-    "Somebody may look at one value of each person only: targets are held against the worst choice."
+    "Somebody may look at one value of each person only: targets are checked against the worst "
+    "choice."
 )
 
 
@@ -106,5 +107,5 @@ def describe_choice(name: str) -> str:
     """A warning that several values of a person hide less than they seem to."""
     return (
         f"Persons have several values of '{name}' in a class. Taken one for each person they hide "
-        "less: targets are held against that."
+        "less: targets are checked against that."
     )

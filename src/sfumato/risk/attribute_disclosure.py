@@ -55,7 +55,7 @@ _WHERE = (
     "only if all its values do."
 )
 _UNDECIDED = (
-    "What is missing, or stands for several values, may satisfy the statement: targets are held "
+    "What is missing, or stands for several values, may satisfy the statement: targets are checked "
     "against the worst, that it does so in every class where it holds for some and fails for none."
 )
 _VALUES = (
@@ -87,7 +87,7 @@ class AttributeDisclosure(Measure):
         "sensitive".
     same_within : numbers that differ by less than this share are one value, and texts that differ
         only in spelling are, and ranges and sets that share a value may be. Missing may be the
-        value of its class. Targets are held against the worst of these readings.
+        value of its class. Targets are checked against the worst of these readings.
     groups : what outsiders may know together, up to six lists of variables by name. The table
         then has what is disclosed to whoever knows each combination of groups, for the worst
         confidential variable.
@@ -319,7 +319,7 @@ def _add_spellings(
         if len({*spellings.values()}) < len({*spellings, *spellings.values()}):
             warnings.append(
                 f"'{name}' has {len(spellings)} spellings of values that are written in another "
-                "way too. Targets are held against the statement about values however they are "
+                "way too. Targets are checked against the statement about values however they are "
                 "spelt."
             )
     if not changed:

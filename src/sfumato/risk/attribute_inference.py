@@ -65,7 +65,7 @@ class AttributeInference(Measure):
     Assumes: the attacker knows `known` exactly, looks for the nearest released records (in
     numbers, categories and ranges together, as `mixed_linkage`) and guesses the secret from them.
     A category must be hit; a number must lie within `tolerance` standard deviations. Where secrets
-    are spelt in several ways, targets are held against the worse of hitting the spelling and of
+    are spelt in several ways, targets are checked against the worse of hitting the spelling and of
     hitting the value.
 
     The baseline is a control: the same guess for the same persons, but without their own released
@@ -76,7 +76,7 @@ class AttributeInference(Measure):
     never in the release, use `against`. The value is the rate for the secret with the largest gain,
     and `inference_gain` the rate less its control; the interval of the value is Wilson's, 95 %,
     that of the gain a paired normal one. A right guess without gain is a finding about people, not
-    about a person. Targets are held against the better of two attackers: the other one knows how
+    about a person. Targets are checked against the better of two attackers: the other one knows how
     values were changed, and weighs what is known by it (`…_by_noise`), as in `mixed_linkage`.
 
     Parameters
@@ -107,7 +107,7 @@ class AttributeInference(Measure):
         title="Guessing a secret",
         control="without that person's record",
         sentence="Somebody who knows everything else about a person guesses '{worst_secret}' "
-        "correctly for {success} of the persons, and for {control} without help from that person's "
+        "correctly for {success} of the people, and for {control} without help from that person's "
         "own record.",
     )
     trial = Trial(
@@ -138,7 +138,7 @@ class AttributeInference(Measure):
         if len(original) < _FEWEST:
             raise MeasureError(
                 f"'{self.name}' needs somebody to compare with: at least two records.",
-                hint="are these all data?",
+                hint="are these all the data?",
             )
         evidence = self._guess(original, released)
         united, warnings = self._unite_spellings(original, released)
@@ -174,7 +174,7 @@ class AttributeInference(Measure):
                 united.append((values.replace(spellings), now.replace(spellings)))
                 warnings.append(
                     f"'{name}' has {len(spellings)} spellings of values that are written in "
-                    "another way too. Targets are held against guessing the value."
+                    "another way too. Targets are checked against guessing the value."
                 )
         return united, warnings
 

@@ -28,8 +28,8 @@ _ASSUMPTIONS = (
     "The differences between release and original are noise that each key draws anew.",
     "Rows of the releases can be matched, and what is systematic in the noise is taken out first.",
     "Under one key there is nothing to average: the noise is the same each time.",
-    "Other keys draw other noise, so a target is held against the upper end of the interval.",
-    "It is held against the better of two attackers: one weighs each variable by its noise.",
+    "Other keys draw other noise, so a target is checked against the upper end of the interval.",
+    "It is checked against the better of two attackers: one weighs each variable by its noise.",
 )
 _PLAIN = "plain distance"
 Found = dict[str, tuple[Floats, Floats]]
@@ -55,7 +55,7 @@ class Averaging(Measure):
 
     Beside it: `averaging_by_noise`, for an attacker who weighs each variable by what is left of its
     noise (see `h_index`). What one key has drawn says only about how often another will do, so a
-    target is held against the upper end of the interval of the better attacker: a new key is no
+    target is checked against the upper end of the interval of the better attacker: a new key is no
     second chance.
 
     Where persons have several rows, h counts other persons, and the best row of a person counts.
@@ -87,8 +87,9 @@ class Averaging(Measure):
     attack = AttackWording(
         title="Averaging releases",
         control="one key",
-        sentence="After {releases} releases under different keys, {success} of the persons would "
-        "be found within {p} others. Under one key it stays at {control}, however often the data "
+        sentence="After {releases} releases under different keys, {success} of the people would be "
+        "found within {p} others. Under one key it stays at {control}, however often the "
+        "data "
         "are released.",
         verdict="if other keys are used",
         against_release=True,
@@ -237,7 +238,7 @@ def _drop_missing_shares(shares: Floats) -> Floats:
 
 
 def _choose_worst(by_attacker: Found, count: int, unseen: str) -> dict[str, Any]:
-    """What targets are held against: the best attacker, at the upper end of the interval."""
+    """What targets are checked against: the best attacker, at the upper end of the interval."""
     ends = [
         {
             **dict.fromkeys(("averaging", "averaging_by_noise"), wilson(mean_of(below), count)[1]),

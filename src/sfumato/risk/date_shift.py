@@ -116,7 +116,8 @@ class DateShift(Measure):
         title="Finding date shifts",
         control="a guess",
         sentence="From weekdays, holidays and the first and last days the shift of dates is found "
-        "exactly for {success} of the persons, by a guess for {control}. It is found to within a "
+        "exactly for {success} of the people, by a guess for {control}. It is found to "
+        "within a "
         "week for {date_shift_within_week_percent}, by a guess for {guess_within_week_percent}.",
     )
     # The European Medicines Agency lets one person in eleven be found (policy 0070).

@@ -62,11 +62,11 @@ class Diversity(Measure):
     known : the variables the outsider knows. Default: all whose role is "quasi".
     confidential : the variables nobody should learn. Default: all whose role is "sensitive".
     missing_confidential : what missing in a confidential variable is: one "value", or "none" at
-        all. The other reading is reported too. Targets are held against the worst value that it
+        all. The other reading is reported too. Targets are checked against the worst value that it
         may hide: the commonest of its class.
     c : of recursive diversity: how much commoner the commonest value may be.
     same_within : numbers that differ by less than this share are one value, and texts that differ
-        only in spelling are, and ranges and sets that share a value may be; targets are held
+        only in spelling are, and ranges and sets that share a value may be; targets are checked
         against the worst of these readings (`l_at_worst`).
 
     Examples

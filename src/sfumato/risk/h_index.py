@@ -58,7 +58,7 @@ _NOISE = {
     "matrix": "The attacker knows the noise, and compares with the expected original values.",
 }
 _JUDGED = (
-    "A target is held against the best attacker: one knows the size of the noise, as a manifest "
+    "A target is checked against the best attacker: one knows the size of the noise, as a manifest "
     "tells it, and weighs each variable by it."
 )
 _TIES = "Of several released records that are equally near, the attacker takes any by chance."
@@ -284,7 +284,7 @@ class HIndex(Measure):
     def _choose_worst(
         self, numbers: dict[str, Any], others: dict[str, dict[str, Any]], unseen: str
     ) -> dict[str, Any]:
-        """What targets are held against: on whomever they are set, the best attacker counts."""
+        """What targets are checked against: on whomever they are set, the best attacker counts."""
         shares = ("h_index_rescaled", "h_index_by_noise")
         attackers = [
             {**attacker, **dict.fromkeys(shares, attacker[self.name])}

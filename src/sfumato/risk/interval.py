@@ -48,7 +48,7 @@ class Interval(Measure):
     Beside it: `interval_in_pair`, for the worst two variables together; `interval_in_all`, for all
     of them, as the literature has it; the same by standard deviations of the original; and
     `interval_rescaled`, after each released variable was given the mean and standard deviation of
-    the original. A target on the share is held against the worst of these scales.
+    the original. A target on the share is checked against the worst of these scales.
 
     Where persons have several rows, shares are of persons, and a person counts if any of their rows
     does; the table and the baseline are of rows.

@@ -55,7 +55,7 @@ _ASSUMPTIONS = (
     "A link counts as correct if it names the very person.",
     "Of several that are equally near the attacker takes any by chance: each counts by its share.",
     "Standard deviations and covariances are those of the original.",
-    "A target is held against the best attacker: one knows the noise, one uses fewer variables.",
+    "A target is checked against the best attacker: one knows the noise, one uses fewer variables.",
 )
 
 
@@ -123,7 +123,7 @@ class Linkage(Measure):
         title="Linking by numbers",
         control="a blind guess",
         sentence="Somebody with a register of everybody's exact numbers picks the right record for "
-        "{success} of the persons. A blind guess would be right for {control}.",
+        "{success} of the people. A blind guess would be right for {control}.",
     )
     examples = (
         {},
@@ -309,7 +309,7 @@ def _numbers(forwards: Floats, backwards: Floats, assignment: dict[str, Any]) ->
 def _choose_worst(
     numbers: dict[str, Any], others: dict[str, dict[str, Any]], unseen: str
 ) -> dict[str, Any]:
-    """What targets are held against: on whomever they are set, the best attacker counts."""
+    """What targets are checked against: on whomever they are set, the best attacker counts."""
     linked = {
         words: {**shares, **dict.fromkeys(_SHARES, shares[Linkage.name])}
         for words, shares in others.items()
@@ -336,7 +336,7 @@ def _warn_of_better(words: str, share: float, value: float) -> tuple[str, ...]:
     if share < max(_EXPOSED, _MORE * value):
         return ()
     warning = (
-        f"An attacker who {words} links a share of {share:.2f}, not {value:.2f}: targets are held "
-        "against the larger one."
+        f"An attacker who {words} links a share of {share:.2f}, not {value:.2f}: targets are "
+        "checked against the larger one."
     )
     return (warning,)

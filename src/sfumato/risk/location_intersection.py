@@ -150,8 +150,8 @@ class LocationIntersection(Measure):
     attack = AttackWording(
         title="Tracing displaced places",
         control="a guess",
-        sentence="Of the persons whose places were displaced, {success} are traced to their home, "
-        "by a guess {control}. On average {homes_that_fit:.3g} homes fit.",
+        sentence="Of the people whose places were displaced, {success} are traced to their home, "
+        "and {control} by guessing. On average {homes_that_fit:.3g} homes fit.",
     )
     trial = Trial(acceptable="by k", seconds=10.0, in_sample="unknown")
     examples = ({"variables": ["glucose", "exam_score"], "k": 3, "known": []},)

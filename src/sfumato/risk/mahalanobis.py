@@ -321,7 +321,7 @@ def _records(on_own_scale: _JudgedRecords, on_original_scale: _JudgedRecords) ->
 
 
 def _choose_worst(risks: Mapping[str, Any]) -> dict[str, Any]:
-    """The larger of both scales: what a target is held against."""
+    """The larger of both scales: what a target is checked against."""
     names = ("risk1", "risk1_records", "risk2", "risk2_records")
     worst = {
         f"{name}{AT_WORST}": max(risks[name], risks[f"{name}_on_original_scale"]) for name in names

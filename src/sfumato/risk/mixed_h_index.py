@@ -41,7 +41,10 @@ _ASSUMPTIONS = (
     "A different category is as far as one of them; a range or set counts by its values' mean.",
     "h counts the persons whose true values are nearer to the target's than the found one's are.",
     "Of several released records that are equally near, the attacker takes any by chance.",
-    "A target is held against the better attacker; one knows how often and how far values moved.",
+    (
+        "A target is checked against the better attacker; one knows how often and how far values "
+        "moved."
+    ),
 )
 
 
@@ -176,7 +179,7 @@ class MixedHIndex(Measure):
         *,
         sampled: bool,
     ) -> dict[str, Any]:
-        """What a target may be set on, and what it is held against."""
+        """What a target may be set on, and what it is checked against."""
         means = [mean_of(ranks.mean) for ranks in (by_distance, weighed)]
         zero = [mean_of(ranks.zero) for ranks in (by_distance, weighed)]
         details: dict[str, Any] = {

@@ -45,7 +45,10 @@ _ASSUMPTIONS = (
     "Where every person fits their own released cell, one who does not fit is never linked.",
     "Else the nearest is taken: numbers in standard deviations, categories by likeness.",
     "Of several that are equally near the attacker takes any by chance: each counts by its share.",
-    "A target is held against the better attacker; one knows how often and how far values moved.",
+    (
+        "A target is checked against the better attacker; one knows how often and how far values "
+        "moved."
+    ),
 )
 _NOT_ASSIGNED = {
     "mixed_assigned": math.nan,
@@ -125,7 +128,7 @@ class MixedLinkage(Measure):
         title="Linking by all that is known",
         control="a blind guess",
         sentence="Somebody who knows exactly {variables_list} picks the right record for {success} "
-        "of the persons. A blind guess would be right for {control}.",
+        "of the people. A blind guess would be right for {control}.",
     )
     trial = Trial(needs=("quasi",), acceptable="by k", seconds=8.0)
     examples = (
@@ -378,7 +381,7 @@ def _warn_of_noise(share: float, value: float) -> tuple[str, ...]:
         return ()
     warning = (
         f"An attacker who knows how values were changed links a share of {share:.2f}, not "
-        f"{value:.2f}: targets are held against the larger one."
+        f"{value:.2f}: targets are checked against the larger one."
     )
     return (warning,)
 

@@ -92,9 +92,9 @@ class Peers(Measure):
     relative_tolerance : the same as a share of the record's own number.
     same_within : without a tolerance, sensitive numbers that differ by less than this share are
         one value, and texts that differ only in spelling are. Whose secret is missing protects
-        nobody. Targets are held against the worst of these readings (`peers_at_worst`).
+        nobody. Targets are checked against the worst of these readings (`peers_at_worst`).
     individuals : look only at so many records, drawn at random, among all others. The value is then
-        an estimate with an interval, and a target is held against its bad end. Which records are
+        an estimate with an interval, and a target is checked against its bad end. Which records are
         drawn follows from the data, so nobody can draw again until a target is met.
 
     Examples
@@ -368,7 +368,7 @@ def _count_in_any(
 def _judge_worst(
     united: WorstReading, details: Mapping[str, Any], search: PeerSearch
 ) -> dict[str, Any]:
-    """What targets are held against: the worse of the values as they stand and united."""
+    """What targets are checked against: the worse of the values as they stand and united."""
     worst = united.judge(_list_risks(search))
     fewest = f"fewest_protective_peers{AT_WORST}"
     if fewest in worst:

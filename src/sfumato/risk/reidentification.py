@@ -58,26 +58,25 @@ class Reidentification(Measure):
     Assumes: the outsider knows that the person is in the data, and knows the exact values of
     `known`. A record fits values if each of its cells includes them: `[24;28]` includes 26,
     `937**` every code from 93700 to 93799, `{a;b}` both, `*` anything. The worst case is taken,
-    over all variables jointly. What is not decided within the budget counts as unique.
-    How many records fit is a bound from below (`class_sizes` says when it is exact): as many as
-    have the same cells or, where cells are nested, cells around them; and two at least where
-    others hide the record. The other way round, `k_of_persons` says of how many persons the true
-    values fit any record at least: of as many as have records within its cells. Targets are held
-    against the worse of both ways (`reidentification_at_worst`, `k_by_fitting_at_worst`), since who
-    knows everybody's true values may begin with a record as well as with a person: 39 times
-    `[0;100]` hide the record `50` from somebody who looks for a person of 50; but nobody else is
-    sure to be 50, so who begins with this record may find one person. `guess`, the share of persons
-    that a guess among those who fit gets right, is a bound from above.
-    Where persons have several rows, all numbers count persons, each by the row that hides least: a
-    person hides another if one row of theirs has the same cells or cells around them. A person's
-    own other rows hide nothing.
+    over all variables jointly. What is not decided within the budget counts as unique. How many
+    records fit is a bound from below (`class_sizes` says when it is exact): as many as have the
+    same cells or, where cells are nested, cells around them; and two at least where others hide
+    the record. The other way round, `k_of_persons` says of how many persons the true values fit
+    any record at least: of as many as have records within its cells. Targets are checked against
+    the worse of both ways (`reidentification_at_worst`, `k_by_fitting_at_worst`), since who knows
+    everybody's true values may begin with a record as well as with a person: 39 times `[0;100]`
+    hide the record `50` from somebody who looks for a person of 50; but nobody else is sure to be
+    50, so who begins with this record may find one person. `guess`, the share of persons that a
+    guess among those who fit gets right, is a bound from above. Where persons have several rows,
+    all numbers count persons, each by the row that hides least: a person hides another if one row
+    of theirs has the same cells or cells around them. A person's own other rows hide nothing.
 
     Parameters
     ----------
     known : the variables the outsider knows. Default: all whose role is "quasi".
     missing : what a missing value means: "value" (the outsider sees that it is missing) or
         "wildcard" (it could be anything). The other reading is reported too. With "wildcard",
-        targets are held against the worse of both readings (`k_by_fitting_at_worst`): that a
+        targets are checked against the worse of both readings (`k_by_fitting_at_worst`): that a
         blank record fits everybody does not hide the others from who looks for an exact match.
     budget : how many comparisons may be made for one record.
     groups : what outsiders may know together, up to six lists of variables by name. The table
@@ -201,7 +200,7 @@ class Reidentification(Measure):
         return fitting, find_fitting(other, names, budget=self.budget, owners=read.owners)
 
     def _judge(self, fitting: Fitting, others: Fitting) -> dict[str, Any]:
-        """What targets are held against: the worse of both directions, and of both readings."""
+        """What targets are checked against: the worse of both directions, and of both readings."""
         readings = (fitting, others) if self.missing == "wildcard" else (fitting,)
         persons = min(reading.fewest_persons for reading in readings)
         exposed = max(reading.exposed for reading in readings)

@@ -272,7 +272,7 @@ class Undoing(Measure):
     def _choose_worst(
         self, ready: _PreparedPair, guesses: Mapping[str, Floats], table: pl.DataFrame
     ) -> dict[str, Any]:
-        """What targets are held against: the variable that is taken back best."""
+        """What targets are checked against: the variable that is taken back best."""
         shares = table.select(pl.max_horizontal(self.name, "released_as_it_is")).to_series()
         errors = [
             min(

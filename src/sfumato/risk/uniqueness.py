@@ -83,7 +83,7 @@ class Uniqueness(Measure):
     Where survey weights are known: `journalist`, 1 over the number of people that the smallest
     class stands for; and `individual_risk`, the largest chance to be found given the sample. The
     first takes the estimated number for the true one, which understates: of a class with one
-    record of weight 100 there may be far fewer people. Targets on either are held against
+    record of weight 100 there may be far fewer people. Targets on either are checked against
     `individual_risk`.
 
     `global_risk` is the mean of the individual risks of all records, and
@@ -113,9 +113,9 @@ class Uniqueness(Measure):
     missing : what a missing value means: "value" (the outsider sees that it is missing, the
         stricter reading) or "wildcard" (it could be anything). The other reading is reported too.
         With "wildcard", sizes are by fitting: how many records fit a person's true values at
-        least, and how many persons fit a record at least, whichever is smaller. Targets are held
-        against the worse of that and of records that show just the same (`k_at_worst`): who has
-        everybody's true values can match all records at once.
+        least, and how many persons fit a record at least, whichever is smaller. Targets are
+        checked against the worse of that and of records that show just the same (`k_at_worst`):
+        who has everybody's true values can match all records at once.
     known_rows : how many rows of a person the outsider knows who looks for trajectories. Default:
         all of them.
     row_counts : whether this outsider also knows how many rows the person has.
@@ -259,7 +259,7 @@ class Uniqueness(Measure):
     def _judge(
         self, classes: EquivalenceClasses, fitting: Integers, alike: Integers
     ) -> dict[str, Any]:
-        """What targets are held against: the worse of fitting and of being alike."""
+        """What targets are checked against: the worse of fitting and of being alike."""
         sizes = np.minimum(fitting, alike)
         numbers = {self.name: _share_unique(classes, sizes), **_risks(classes, sizes)}
         judged = (self.name, "k", "prosecutor", "marketer", "unique_records")
@@ -439,7 +439,7 @@ def _warn_of_journalist(population: dict[str, Any]) -> tuple[str, ...]:
     warning = (
         f"The journalist risk of {simple:.2g} takes the estimated number of people for the true "
         f"one and understates: the expected risk is {expected:.2g}, {expected / simple:.1f} times "
-        "as much. Targets are held against that."
+        "as much. Targets are checked against that."
     )
     return (warning,)
 

@@ -232,7 +232,7 @@ def protect(
     key : the custodian's secret; a new one by default. The same key, data and plan give the
         same release, so that nobody can average the noise away.
     earlier : releases of the same records that are out already, or their folders. What all of
-        them disclose together is held against the targets too, of linked tables in the joined
+        them disclose together is checked against the targets too, of linked tables in the joined
         view. `Release.write` finds those that the ledger knows by itself.
 
     Raises
@@ -366,8 +366,8 @@ def require_persons(data: Dataset, engine: Engine) -> None:
     undeclared = [name for name in repeated if name not in loose]
     if undeclared:
         raise SchemaError(
-            f"Values of {quote_names(undeclared)} stand in several rows. If rows are one person's, "
-            "five of them hide nobody, and every risk must count persons.",
+            f"Values of {quote_names(undeclared)} occur in several rows. If they belong to one "
+            "person, five rows hide nobody, and every risk must count people.",
             hint=f'say which it is in the plan: {undeclared[0]} = {{ role = "person" }} if rows '
             f"with the same value are one person's; {undeclared[0]} = "
             '{ role = "direct", identity = false } if different people share a value.',
@@ -450,7 +450,7 @@ def require_no_direct(released: Dataset) -> None:
 def _refuse_direct(names: Sequence[str]) -> None:
     if names:
         raise PlanError(
-            f"These direct identifiers would be released as they are: {quote_names(names)}.",
+            f"These direct identifiers would be released unchanged: {quote_names(names)}.",
             hint='add a step with method "drop" or "pseudonymise" to the plan.',
         )
 
@@ -471,8 +471,7 @@ def require_no_free_text(released: Dataset, engine: Engine) -> None:
     loose = find_free_text(released, texts, engine) if texts else []
     if loose:
         raise PlanError(
-            f"Free text would be released as it is, and people may be named in it: "
-            f"{quote_names(loose)}.",
+            f"Free text would be released unchanged, and it may name people: {quote_names(loose)}.",
             hint='drop it, or add a step with method "deidentify_text". If the values are a fixed '
             f"list of categories, say so in the plan: {loose[0]} = "
             '{ kind = "nominal", domain = [...] }.',
@@ -487,8 +486,8 @@ def require_no_raw_groups(released: Dataset) -> None:
     names = [n for n in released.schema.having("cluster") if released.schema[n].cells is None]
     if names:
         raise PlanError(
-            f"The groups of {quote_names(names)} would be released with their numbers or names as "
-            "they are, and who knows a group finds its members.",
+            f"The groups of {quote_names(names)} would be released with their numbers or names, "
+            "and somebody who knows a group could find its members.",
             hint='add a step with method "pseudonymise", which keeps members together, or "drop". '
             f'If the numbers are new ones that nobody knows: {names[0]} = {{ cells = "values" }}.',
         )
@@ -692,8 +691,8 @@ def require_composition(
             composition.verdict,
             {**evidence, **composition.measured, composition.label: composition.evidence},
             hint="protect more, use the key and the plan of the earlier release, or say in the "
-            'plan why both may leave: [release] accept_composition = "…". A release that nobody '
-            "has is taken out by `sfumato ledger forget`.",
+            'plan why both may be released: [release] accept_composition = "…". If nobody has '
+            "received a release, remove it with `sfumato ledger forget`.",
         )
 
 

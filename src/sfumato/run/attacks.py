@@ -197,7 +197,7 @@ def _try_elsewhere(
         elif looked_at == records or not item.computed:
             evidence[label] = item
         elif attack.trial and attack.trial.in_sample == "overstated" and not _is_met(item, plan):
-            why = f"it is not known for all records. {note} It does better than is acceptable there"
+            why = f"it is not known for all records. {note} It succeeds too often there"
             evidence[label] = Evidence.failed(
                 attack.name, "pair", f"{why}, where people are rarer."
             )

@@ -255,7 +255,7 @@ def require_joined_composition(
             raise ReleaseError(
                 f"Persons of these tables were released before, in {item.label}, and what both "
                 f"disclose together cannot be measured: {item.reason}",
-                hint='say in the plan why both may leave: [release] accept_composition = "…". A '
-                "release that nobody has is taken out by `sfumato ledger forget`.",
+                hint="say in the plan why both may be released: [release] accept_composition = "
+                '"…". If nobody has received a release, remove it with `sfumato ledger forget`.',
             )
     require_composition(Plan(release=plan.release), composition, {})

@@ -207,7 +207,7 @@ def build_linked_dossier(
     tables: Mapping[str, Release],
     tried: Mapping[str, Evidence],
 ) -> Dossier | None:
-    """The same of several tables: rules are held against the joined view, where it is measured.
+    """The same of several tables: rules are checked against the joined view, where it is measured.
 
     What is measured of tables only holds where it holds in the worst of them, and an attack counts
     whichever table it was tried on.

@@ -45,7 +45,8 @@ JOINED = "joined view"
 """How the view is called where a table's name would stand."""
 _EVERYTHING = (
     "Who knows everything of a person knows all their rows in all tables, and which keys lead to "
-    "which. Targets are held against this outsider and against one who knows one row of one table, "
+    "which. Targets are checked against this outsider and against one who knows one row of one "
+    "table, "
     "with the rows that its keys lead to, whichever finds fewer."
 )
 _KNOWN_TO = (
@@ -157,7 +158,7 @@ class JoinedView:
         self.variables = {table: {*part.schema} for table, part in parts.items()}
         self.rows = _number_persons(stack_rows([*parts.values()]))
         stated = [m for m in measures.values() if isinstance(m, Uniqueness)] or [Uniqueness()]
-        # Where several are stated, targets are held against the outsider who knows most.
+        # Where several are stated, targets are checked against the outsider who knows most.
         known_rows = [measure.known_rows for measure in stated]
         self.known_rows = None if None in known_rows else max(rows or 1 for rows in known_rows)
         self.row_counts = any(measure.row_counts for measure in stated)

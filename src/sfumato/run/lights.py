@@ -174,13 +174,13 @@ def require_attempts_fail(plan: Plan, tried: Mapping[str, Evidence]) -> None:
     lines = "\n".join(f"  - {line}" for line in refused.values())
     name = tried[next(iter(refused))].name
     count = sum(label in missed for label in refused)
-    what = f"{count} {'attack does' if count == 1 else 'attacks do'} better than is acceptable"
+    what = f"{count} {'attack succeeds' if count == 1 else 'attacks succeed'} too often"
     remedy = "protect more, or treat the variables that left unchanged"
     if not count:
         what, remedy = "The plan leaves no time for attacks", "leave attack_seconds out"
     error = TargetError(
         f"{what}, so nothing is released:\n{lines}",
-        hint=f"{remedy}. If this may leave all the same, say why in the plan: "
+        hint=f"{remedy}. If you want to release it anyway, say why in the plan: "
         f'[release] accept_attacks = {{ {name} = "..." }}.',
     )
     error.evidence, error.verdict = dict(tried), judged

@@ -473,8 +473,8 @@ class _Work:
             self.gone[rare] = True
             self.remove_rows()
             fitted = {
-                "loss": f"{len(rare):,} of {remaining:,} persons were left out: they have rows in "
-                f"a combination of tables in which fewer than {step.k} persons have some."
+                "loss": f"{len(rare):,} of {remaining:,} people were left out: fewer than {step.k} "
+                "people have rows in the same tables as they do."
             }
         tables = {name: self.data[name] for name in owned}
         self.data |= cluster_tables(parts, tables, self._number_rows())  # type: ignore[arg-type]
@@ -617,7 +617,7 @@ def assess_tables(
 
 
 def require_attacks_fail(release: LinkedRelease) -> None:
-    """Refuse a release if an attack does better than is acceptable, on a table or on several."""
+    """Refuse a release if an attack succeeds too often, on a table or on several."""
     require_attempts_fail(release.plan_of_writing, release.attacks)
     for name, table in release.tables.items():
         try:

@@ -201,7 +201,7 @@ def _draft_ranges(site: _Site, result: Any) -> _Draft:
         ):  # fmt: skip
             raise OutputRefused(
                 f"The range of '{name}' was asked for before, by another request.",
-                hint="two ranges of nearly the same people tell where somebody lies.",
+                hint="two ranges of nearly the same people could reveal a person's value.",
             )
         step, k = float(site.request.variables[name].step or 1.0), site.rules.k
         values = np.sort(site.population.numbers[name])

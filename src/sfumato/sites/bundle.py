@@ -464,10 +464,10 @@ def _parse(cls: type[T], text: str | bytes, where: str, what: str) -> T:
         wrong = "; ".join(list_findings(error)[:3])
         raise DataError(
             f"{where} is not {what} that can be used: {wrong}.",
-            hint="have it sent again by whoever wrote it.",
+            hint="ask the sender to send it again.",
         ) from None
     except ValueError:
         raise DataError(
             f"{where} is not {what}: it is no JSON that can be relied on.",
-            hint="have it sent again by whoever wrote it.",
+            hint="ask the sender to send it again.",
         ) from None

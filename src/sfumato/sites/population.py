@@ -58,7 +58,7 @@ def select_population(data: Dataset, request: SiteRequest, rules: Rules) -> Site
     data.schema.require(names)
     if direct := [name for name in names if name in data.schema.identifiers]:
         raise OutputRefused(
-            f"Variable '{direct[0]}' names persons, so nothing of it may leave.",
+            f"Variable '{direct[0]}' names people, so nothing about it may be released.",
             hint="leave it out of the request.",
         )
     numbers: dict[str, Floats] = {}

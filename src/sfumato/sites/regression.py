@@ -131,7 +131,7 @@ def compute_step(
         if not (np.isfinite(weighted).all() and math.isfinite(deviance)):
             raise OutputRefused(
                 "The estimates of this round lead to weights beyond all numbers.",
-                hint="ask whoever sent the round.",
+                hint="ask the person who sent the round.",
             )
         require_leverage(weighted, rules)
         factor = factorise(weighted)

@@ -96,8 +96,8 @@ def settle_entry(
         raise ReleaseError(
             f"The release in '{target}' is complete, but the ledger in '{ledger.folder}' could not "
             f"note it: {error.strerror or 'the disk failed'}.",
-            hint="make room for the ledger, and leave the folder where it is until the next "
-            "release of these data is written: it is noted then.",
+            hint="free some disk space for the ledger, and leave the folder where it is until you "
+            "write the next release of these data: it is recorded then.",
         ) from None
 
 

@@ -412,7 +412,7 @@ def verify_tables(
         released = _link(plan, {name: table.dataset for name, table in opened.items()})
     except ReleaseError as error:
         return [*checks, Check(name="keys", passed=False, finding=error.what)]
-    finding = f"every key joins, {released.person_count:,} persons"
+    finding = f"every key joins, {released.person_count:,} people"
     checks.append(Check(name="keys", passed=True, finding=finding))
     evidence, verdict = judge_joined_view(plan, None, released)
     del evidence
@@ -463,7 +463,7 @@ def _check_joined_attacks(
         for item in judge_attacks(writing_plan, tried)
         if not item.met and plan.release.find_reason(tried[item.measure].name) is None
     ]
-    finding = " ".join(beyond) or f"{len(tried)} tried again, none better than is acceptable"
+    finding = " ".join(beyond) or f"{len(tried)} tried again, none succeeds too often"
     return Check(name=f"{JOINED}: attacks", passed=not beyond, finding=finding)
 
 

@@ -164,7 +164,7 @@ class OpenedRelease:
         elif released.given_identity is None:
             released = self.paired(original)
         declared = None if original is None else _prepare(original.with_schema(plan.schema))
-        # Only what is compared needs the original: a target is held against the file as it is.
+        # Only what is compared needs the original: a target is checked against the file as it is.
         evidence = take_measures(measures, declared, released, baselines=None)
         return judge(targets, measures, evidence), evidence
 

@@ -49,7 +49,7 @@ def protect_into(
 
     Raises
     ------
-    TargetError : a target was missed, or an attack did better than is acceptable. `kept` says where
+    TargetError : a target was missed, or an attack succeeded too often. `kept` says where
         the evidence lies; it is empty where that could not be saved.
     """
     try:
@@ -107,7 +107,8 @@ def find_identifiers(data: Dataset, plan: Plan) -> dict[str, str]:
         return {}
     suggested = Schema.infer(data.batch(untreated).head(_SAMPLE))
     return {
-        name: f"Variable '{name}' leaves as it is, with the role {data.schema[name].role}, but "
+        name: f"Variable '{name}' is released unchanged, with the role {data.schema[name].role}, "
+        "but "
         f"looks like a direct identifier. {suggested[name].reason}"
         for name in untreated
         if suggested[name].role == "direct"

@@ -53,8 +53,8 @@ def require_same_draws(
             continue
         if changes := list_new_draws(earlier, release.custody):
             raise ReleaseError(
-                f"The key is that of {label}, and noise would be drawn anew: "
-                f"{'; '.join(changes)}. Whoever has both releases can average it.",
+                f"The key is that of {label}, and noise would be drawn again: "
+                f"{'; '.join(changes)}. Anybody who has both releases can average it.",
                 hint="do as in the earlier release (another size of normal noise is fine), or use "
                 "another key and let the composition of both be measured. If nobody has the "
                 "earlier release, delete its folder.",

@@ -106,7 +106,7 @@ def create_keys(private: Path, public: Path, passphrase: str) -> str:
     if len(passphrase) < _SHORTEST:
         raise ReleaseError(
             f"The passphrase has fewer than {_SHORTEST} characters.",
-            hint="take a sentence that nobody else would say.",
+            hint="use a sentence that nobody else would say.",
         )
     for path in (private, public):
         if path.exists() or path.is_symlink():
@@ -209,7 +209,7 @@ def sign_release(
     if file in list_signature_files(folder):
         raise ReleaseError(
             "This release has a signature of this key already.",
-            hint=f"remove '{file}' first if it shall be signed anew.",
+            hint=f"remove '{file}' first if you want to sign it again.",
         )
     digests = digest_files(folder)
     record = folder / RECORD_FILE

@@ -233,7 +233,7 @@ def _check_manifest(folder: Path, manifest: dict[str, Any], key: Key | None) -> 
     """Without custody: by the key where it is given; else only whether it was rewritten."""
     passed: bool | None = None
     finding = (
-        "only the custodian's key tells whether the manifest is genuine; compare its SHA-256 with "
+        "only the custodian's key shows whether the manifest is genuine; compare its SHA-256 with "
         "the one that the custodian gave you"
     )
     if not is_as_written((folder / MANIFEST).read_bytes(), manifest):
@@ -363,7 +363,7 @@ def _trust_signed_manifest(checks: Iterable[Check], signatures: Iterable[Check])
 
 def _check_strange(folder: Path, known: set[str]) -> Check:
     strange = find_strange(folder, {*known, *list_signature_files(folder)})
-    finding = "nothing else lies in the folder"
+    finding = "there is nothing else in the folder"
     if strange:
         finding = f"not written by Sfumato: {format_names(strange)}"
     return Check(name="folder", passed=not strange, finding=finding)
@@ -480,8 +480,8 @@ def check_attacks(
         finding = f"could not be tried again: {', '.join(lacking)}"
         return Check(name=_ATTACKS, passed=None, finding=finding)
     accepted = plan.release.accept_attacks is not None
-    than = "the plan accepts" if accepted else "is acceptable"
-    finding = f"{len(names)} tried again, none better than {than}"
+    often = "more often than the plan accepts" if accepted else "too often"
+    finding = f"{len(names)} tried again, none succeeds {often}"
     return Check(name=_ATTACKS, passed=True, finding=finding)
 
 

@@ -184,7 +184,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
         "manifest_sha256": sha256(folder / MANIFEST),
     }
     create_file(private / REPORT, render_report(manifest, custody).encode(), mode=PRIVATE)
-    # The key is held against its commitment, and this record against the key.
+    # The key is checked against its commitment, and this record against the key.
     parts = list_parts(manifest["data"])
     custody["files"] = {**parts, **digest_files(folder, without=[KEY_FILE, *parts])}
     encoded = encode_with_tag(custody, release.key, "custody")
@@ -423,7 +423,7 @@ def require_free(originals: Iterable[Dataset], key: Key, target: Path, *, overwr
     if list_signature_files(target):
         raise ReleaseError(
             f"The release in '{target}' is signed. Overwriting it would destroy the signatures.",
-            hint="write to another folder; whoever signed this one then signs the new one.",
+            hint="write to another folder; those who signed this one can then sign the new one.",
         )
     if failed := _find_not_ours(key, target):
         raise ReleaseError(

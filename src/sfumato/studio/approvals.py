@@ -82,13 +82,13 @@ def add_approval(
         raise PlanError("Approve, reject or comment.")
     if not alone and user.name in session.authors and decision != "comment":
         raise PlanError(
-            "Nobody approves their own work.",
+            "You cannot approve your own work.",
             hint="ask somebody else who may approve to open this page.",
         )
     signer = _clean(name) if alone else user.name
     words = _clean(comment)
     if not signer:
-        raise PlanError("Nobody is named.", hint="write who says this.")
+        raise PlanError("The name is missing.", hint="write your name.")
     if decision != "approve" and not words:
         raise PlanError("Say why.", hint="write a comment.")
     approval = Approval(decision=decision, by=user.name, role=user.role, name=signer, at=now(),  # type: ignore[arg-type]

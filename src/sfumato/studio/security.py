@@ -267,7 +267,7 @@ _CLOSED: Mapping[bool, tuple[str, str]] = {
     ),
     True: (
         "You are not on the list of users.",
-        "Ask whoever runs the studio for a role.",
+        "Ask the person who runs the studio for a role.",
     ),
 }
 

@@ -129,7 +129,7 @@ def unpack(archive: Path, most: int) -> None:
     archive : the file that was uploaded.
     most : bytes that all tables may have.
     """
-    damaged = DataError("This is not a whole .zip file.", hint="was it sent completely?")
+    damaged = DataError("This .zip file is not complete.", hint="was it sent completely?")
     with refuse_damage(damaged), zipfile.ZipFile(archive) as packed:
         targets = _choose_targets(archive, _list_parts(packed))
         for target, part in targets.items():
@@ -158,7 +158,7 @@ def _list_parts(packed: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
         steps = re.split(r"[\\/]", info.filename)
         if info.filename.startswith(("/", "\\")) or ".." in steps or ":" in steps[0]:
             raise DataError(
-                "A file in this .zip wants to lie outside of its folder.",
+                "A file in this .zip would be placed outside its folder.",
                 hint="it may be made to do harm; do not open it.",
             )
         if stat.S_ISLNK(info.external_attr >> 16):

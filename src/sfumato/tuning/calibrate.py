@@ -140,7 +140,7 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     sampling_fraction : which part of the persons looked for is in the file. Both are for up to
         5000 records with one row for each person.
     attacker : "best" of both; or "plain", the one of the paper, who weighs all variables alike. A
-        target on `h_index` is held against the best.
+        target on `h_index` is checked against the best.
     draws : how often each size is drawn. The error falls with its root.
     precision : stop when the size is known within this share of itself.
     largest : the largest share of the variance to try.
@@ -192,15 +192,15 @@ def _explain_failure(result: Calibrated, goal: ProtectionGoal, records: int) -> 
             "on average, so no noise takes them farther."
         )
     return (
-        f"Noise of {result.share:g} times the variance of the variables does not suffice for "
-        f"{result.worst}. Some records lie far from all others, and stay so."
+        f"Noise of {result.share:g} times the variance of the variables is not enough for "
+        f"{result.worst}. Some records are far from all others, and stay so."
     )
 
 
 def _read_goal(mean_h: float | None, below: int, at_most: float | None) -> ProtectionGoal:
     if (mean_h is None) == (at_most is None):
         raise MeasureError(
-            "Say what must hold: `mean_h`, or `at_most` for the share of records below a limit.",
+            "Set a goal: `mean_h`, or `at_most` for the share of records below a limit.",
             hint="for instance mean_h=3, or below=3, at_most=0.1.",
         )
     if mean_h is not None and not (np.isfinite(mean_h) and mean_h > 0):

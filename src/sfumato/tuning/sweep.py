@@ -267,7 +267,7 @@ def _require_columns(values: Mapping[str, Any], plan: Plan) -> None:
     if twice:
         raise PlanError(
             f"Two columns of the table would be called '{twice[0]}'.",
-            hint="label the measure otherwise, or name the parameter with its method.",
+            hint="give the measure another label, or name the parameter with its method.",
         )
 
 

@@ -228,7 +228,7 @@ class _ModelResult:
     value : U.
     share : of released records among all.
     expected, deviation : mean and standard deviation of U by chance.
-    observed : what is held against the permutations: U, or its first step.
+    observed : what is checked against the permutations: U, or its first step.
     permuted : the same of permuted labels.
     without_chance : why there are no permutations, where there are none.
     names, left_out : the variables compared, and the others, each with the reason.

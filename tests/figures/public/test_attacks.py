@@ -121,7 +121,7 @@ def test_the_same_scatter_with_another_k_asks_for_a_second_look() -> None:
 def test_no_figure_shows_who_somebody_is() -> None:
     frame = people(100).with_columns(person=pl.int_range(100) // 5)
     data = sf.Dataset(frame, sf.Schema({"person": "direct"}))
-    with pytest.raises(OutputRefused, match="names persons"):
+    with pytest.raises(OutputRefused, match="names people"):
         plots.histogram(data, "person")
     made = plots.histogram(data, "x")
     assert made.verdict == "review"

@@ -215,7 +215,7 @@ def test_too_few_records_and_too_many_levels_are_refused():
     with pytest.raises(OutputRefused, match="at least 10"):
         sf.tables.crosstab(people({}), "row")
     person = sf.Dataset(people(CELLS), sf.Schema({"row": "direct"}))
-    with pytest.raises(OutputRefused, match="names persons"):
+    with pytest.raises(OutputRefused, match="names people"):
         sf.tables.crosstab(person, "row")
 
 

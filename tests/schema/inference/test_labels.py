@@ -66,7 +66,7 @@ def test_labels_speak_for_roles_and_kinds(data: sf.Dataset) -> None:
         "v5": "sensitive integer",
         "v6": "None nominal",
     }
-    assert found["v1"].reason.startswith("Its label speaks of age")
+    assert found["v1"].reason.startswith("Its label suggests age")
     assert (found["v3"].missing, found["v4"].missing) == ((-9,), (8,))
 
 
@@ -82,7 +82,7 @@ def test_the_first_plan_keeps_labels_of_variables_only(data: sf.Dataset) -> None
 def test_names_come_before_labels() -> None:
     known = {"school": Column(label="Number of the interviewer")}
     found = suggest(pl.DataFrame({"school": [1, 2, 3, 4] * 20}), known)["school"]
-    assert found.reason.startswith("Its name speaks of")
+    assert found.reason.startswith("Its name suggests")
 
 
 def test_a_word_in_a_label_is_no_identifier() -> None:

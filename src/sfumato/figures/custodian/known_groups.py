@@ -26,8 +26,8 @@ _TEXTS = {
     "attribute_disclosure": (
         "records with a disclosed value",
         (
-            "A bar is the share of records of which whoever finds their class learns the "
-            "confidential value, or that the statement holds."
+            "A bar is the share of records whose confidential value, or whether the statement is "
+            "true, becomes known to anybody who finds their class."
         ),
     ),
 }

@@ -51,7 +51,7 @@ _RAMPS = {
 }
 """At or below p, then from little to much. The first is far darker than all others, so that print
 and every eye tell it apart; "safe" keeps growing lighter all the way, in blue and yellow only."""
-_RIGHT = " At the right of each row stands the share of all people who are dark in it."
+_RIGHT = " On the right of each row is the share of all people who are dark in it."
 Box = tuple[float, float, float, float]
 
 _WIDTH_COLUMNS = ("categories", "protected", "best")
@@ -302,7 +302,7 @@ def _draw_heat_map(  # noqa: PLR0913 - all but two by name only
             name_row(axes, row + 0.5, names[variable])
             share = _format_share(low[variable])
             write_beside(axes, row + 0.5, share, 5, size=SMALL, align="left")
-        label_axes(axes, f"{len(values):,} people, those who are alike beside each other", width=60)
+        label_axes(axes, f"{len(values):,} people, similar ones next to each other", width=60)
         return make_picture(
             figure,
             title,

@@ -322,7 +322,7 @@ def _draw_front(axes: Axes, points: Sequence[tuple[float, float]], *, turned: bo
 def _describe_search(found: Any, shown: int, merged: int, left_out: Sequence[str]) -> str:
     best = found.best.describe()
     text = (
-        "Each point is a plan, in each panel held against one target. Down is safer, left is more "
+        "Each point is a plan, compared with one target in each panel. Down is safer, left is more "
         "useful. Filled points meet every target. "
         + (f"The star is recommended: {best}." if found.met else f"None does; nearest: {best}.")
     )

@@ -1,4 +1,4 @@
-"""All plots in all protections on one page, of one's own data. It must stay inside."""
+"""All plots in all protections on one page, of one's own data. Do not pass it on."""
 
 from __future__ import annotations
 

@@ -325,7 +325,7 @@ def _refuse_direct_identifiers(data: Dataset, names: Sequence[str]) -> None:
     direct = [name for name in names if name in data.schema.identifiers]
     if direct:
         raise OutputRefused(
-            f"Variable '{direct[0]}' names persons, so no figure may show it.",
+            f"Variable '{direct[0]}' names people, so no figure may show it.",
             hint="use a coarser variable.",
         )
 

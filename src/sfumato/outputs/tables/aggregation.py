@@ -167,7 +167,7 @@ def _check_variables(data: Dataset, names: Sequence[str]) -> None:
     direct = [name for name in names if name in data.schema.identifiers]
     if direct:
         raise OutputRefused(
-            f"Variable '{direct[0]}' names persons, so no table may show it.",
+            f"Variable '{direct[0]}' names people, so no table may show it.",
             hint="use a coarser variable.",
         )
 

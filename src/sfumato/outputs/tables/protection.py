@@ -32,11 +32,11 @@ from sfumato.outputs.tables.secondary_suppression import find_suppression_patter
 from sfumato.outputs.tables.table import LIBRARIES, AttackerKnowledge, Table
 
 _FULL = (
-    "All records of some row or column lie in one cell: whoever belongs to it is known to have "
-    "that value."
+    "All records of some row or column lie in one cell: everybody who belongs to it is known to "
+    "have that value."
 )
 _CONSTANT = (
-    "All values of some cell are the same: whoever belongs to it is known to have that value."
+    "All values of some cell are the same: everybody who belongs to it is known to have that value."
 )
 Findings = list[tuple[Verdict, str]]
 

@@ -110,7 +110,8 @@ def covariance(values: Floats, names: Sequence[str], owner: str) -> Floats:
     width = len(names)
     if len(values) == 1:
         raise MeasureError(
-            f"'{owner}' needs variances, and there is one record only.", hint="are these all data?"
+            f"'{owner}' needs variances, and there is one record only.",
+            hint="are these all the data?",
         )
     matrix = np.empty((width, width))
     with np.errstate(over="ignore"):

@@ -74,7 +74,7 @@ def summarise_means(table: pl.DataFrame) -> dict[str, Any]:
 def choose_worst(
     first: Mapping[str, Any], others: Iterable[Mapping[str, Any]], unseen: str = ""
 ) -> dict[str, Any]:
-    """What targets are held against: whichever attacker does best. Not known stays so.
+    """What targets are checked against: whichever attacker does best. Not known stays so.
 
     An attacker who says nothing of a number does not count for it. With a reason in `unseen`, none
     of it is known.

@@ -14,10 +14,11 @@ Numbers = Mapping[str, float]
 
 IN_SPELLING = (
     "Values that differ only in spelling, or numbers in their last digits, are also taken as one: "
-    "targets are held against the worse."
+    "targets are checked against the worse."
 )
 IF_MISSING = (
-    "Missing in a confidential variable protects nobody: targets are held against the worst value "
+    "Missing in a confidential variable protects nobody: targets are checked against the worst "
+    "value "
     "that it may hide, and t also against the records that have a value."
 )
 
@@ -26,7 +27,7 @@ def describe_missing(name: str, missing: int) -> str:
     """A warning that missing values make a number worse."""
     return (
         f"'{name}' is missing in {missing:,} records, and what is missing may be any value: it "
-        "protects nobody. Targets are held against the worst."
+        "protects nobody. Targets are checked against the worst."
     )
 
 

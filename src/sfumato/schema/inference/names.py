@@ -35,7 +35,7 @@ class Sign:
     kind: Kind | None = None
     needs: Need = ""
     coded: bool = False
-    says: str = "Its name speaks of"
+    says: str = "Its name suggests"
 
 
 NOTES: dict[str, str] = {
@@ -167,7 +167,7 @@ def find_label_signs(label: str) -> list[Sign]:
     return [
         replace(
             sign,
-            says="Its label speaks of",
+            says="Its label suggests",
             needs="own" if sign.role == "direct" else LOOSE_NEEDS.get(sign.what, sign.needs),
         )
         for sign in find_signs(label)

@@ -145,8 +145,8 @@ _FEW_CODES = (
 )
 _ANSWERS = "One of {} codes of few levels, as answers to questions have; decide by hand."
 _SENTENCES = (
-    "Holds free text, in which people may be named: it cannot leave as it is. Drop it, or use the "
-    "method deidentify_text."
+    "Holds free text, in which people may be named: it cannot be released unchanged. Drop it, or "
+    "use the method deidentify_text."
 )
 _UNKNOWN = "Nothing in its name or values says what it is; decide by hand."
 _OF_NAMES: dict[str, str] = {

@@ -114,7 +114,7 @@ def _align(
             "The release holds ranges or sets in variables of the formula, so that no noise can be "
             f"read off the pairs of values: {quote_names(generalised)}.",
             hint="judge them by 'coefficients', which takes ranges; or fit the model to the "
-            "release with sf.fit, and hold its standard errors against those of the original.",
+            "release with sf.fit, and compare its standard errors with those of the original.",
         )
     aligned = align_variables(original, released, names, draws=DRAWS if generalised else 1)
     variables = {}

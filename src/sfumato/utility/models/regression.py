@@ -196,7 +196,7 @@ def refuse_bad_formulas() -> Iterator[None]:
     except (FormulaicError, TypeError, ValueError, SyntaxError, AttributeError):
         raise MeasureError(
             "The formula cannot be turned into terms.",
-            hint="do its functions get numbers, and do its brackets hold what they should?",
+            hint="do its functions get numbers, and are its brackets right?",
         ) from None
 
 
