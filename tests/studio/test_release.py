@@ -230,7 +230,7 @@ def test_nobody_approves_their_own_work_behind_a_proxy(cohort, tmp_path):
                      alone=False)  # fmt: skip
     session.change("k", by="eve", plan=PLAN.replace("k.min = 2", "k.min = 3"))
     session.undo(by="you")
-    with pytest.raises(PlanError, match="their own work"):  # decided once, and undone since
+    with pytest.raises(PlanError, match="your own work"):  # decided once, and undone since
         add_approval(session, User("eve", "custodian"), "reject", name="", comment="no",
                      alone=False)  # fmt: skip
     ben = User("ben", "checker")
