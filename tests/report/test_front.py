@@ -175,4 +175,4 @@ def test_only_a_written_file_is_said_to_hold_a_target():
     assert "in memory" in trial["meaning"]
     assert "released file" not in trial["meaning"]
     (written,) = describe_lights(custody, written=True)
-    assert written["meaning"] == "Every target holds on the released file."
+    assert written["meaning"] == "The released file meets every target."

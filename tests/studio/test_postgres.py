@@ -60,7 +60,7 @@ def test_a_table_is_opened_with_its_password_and_protected(tab, studio, server):
     shown = tab.locator("main .chip").all_inner_texts()
     assert [text.strip() for text in shown] == ["people", "visits"]
     tab.get_by_label("people").check()
-    tab.get_by_role("button", name="Open what is ticked").click()
+    tab.get_by_role("button", name="Open ticked tables").click()
     tab.wait_for_selector("table.preview", timeout=60_000)
     settle(tab)
     assert "200" in tab.locator(".numbers").inner_text()
