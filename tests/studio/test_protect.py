@@ -84,6 +84,20 @@ def test_a_trial_is_the_release_that_the_library_makes_under_the_same_key(work):
     assert stat.S_IMODE((work.folder / "key").stat().st_mode) == 0o600
 
 
+def test_a_secret_that_a_whole_class_shares_is_told_unless_a_target_asks(tmp_path):
+    file = tmp_path / "alike.csv"
+    # Two classes of five: in the first all have the illness, in the second some.
+    rows = [("f", "yes")] * 5 + [("m", "yes")] * 2 + [("m", "no")] * 3
+    file.write_text("sex,ill\n" + "".join(f"{sex},{ill}\n" for sex, ill in rows))
+    roles = {"sex": "quasi", "ill": "sensitive"}
+    plan = sf.Plan(schema=roles, targets={"k.min": 5})
+    found = ask(make_work(file, tmp_path, plan.text()), "try_plan")
+    assert found["met"]
+    assert (found["secrets"]["variable"], found["secrets"]["share"]) == ("ill", 0.5)
+    asked = replace(plan, targets=sf.Plan(targets={"attribute_disclosure.max": 0.6}).targets)
+    assert ask(make_work(file, tmp_path, asked.text()), "try_plan")["secrets"] is None
+
+
 def test_nothing_of_a_single_person_is_kept(work):
     kept = json.dumps([
         ask(work, "try_plan"), ask(work, "attack_release"), ask(work, "compare_variables"),
@@ -303,6 +317,7 @@ def test_targets_and_measures_are_set_and_taken_back(studio, file):
     assert read_plan(studio, session).targets[1].plain() == {"max": 0.4}
     answer = studio.post(f"{session}/protect/check_target", {"part": "", "name": "k"})
     assert 'data-tone="bad"' in answer.text
+    assert "People in the smallest class of those who look alike" in answer.text
     studio.post(f"{session}/protect/remove_target", {"part": "", "name": "prosecutor"})
     fields = {"part": "", "measure": "coefficients", "label": "bp",
               "field-formula": "systolic ~ height"}  # fmt: skip

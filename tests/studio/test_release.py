@@ -286,6 +286,19 @@ def pick(tab: Any, label: str, name: str) -> None:
     tab.locator("dialog[open]").wait_for(state="detached")
 
 
+def mistype_passphrase(tab: Any, studio: RunningStudio) -> None:
+    """Two passphrases that differ: refused in sight, and what was typed is still there."""
+    tab.locator("#new-again").fill(f"{WORDS} else")
+    press(tab, "Make a pair of keys")
+    refused = tab.get_by_text("The two passphrases differ. Write the same twice.")
+    assert 0 < refused.bounding_box()["y"] < 900
+    assert tab.evaluate("window.scrollY") > 500
+    assert tab.locator("#new-key").input_value() == str(studio.root / "ben")
+    refused.get_by_role("button", name="Close").click()
+    refused.wait_for(state="detached")
+    tab.locator("#new-again").fill(WORDS)
+
+
 def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     tab.goto(f"http://{studio.host}{studio.prefix}{opened}/release")
     tab.get_by_label("Recipient").fill("Institute <b>")
@@ -303,6 +316,7 @@ def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     pick(tab, "Folder to write to", "browser")
     assert tab.locator("#to").input_value() == str(to)
     tab.get_by_label("Do not look for earlier releases").check()
+    tab.get_by_label("Purpose").fill("Typed and not kept")
     press(tab, "Write the release")
     tab.get_by_text("Every check that could be made has passed.").wait_for(timeout=60_000)
     assert is_intact(verify_release(to))
@@ -310,6 +324,7 @@ def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     answer = studio.send("GET", report)
     assert "sandbox" in answer.headers["content-security-policy"]
     assert "Institute" in answer.text
+    assert "Typed and not kept" in answer.text
     outside = report.replace("report.html", "custody/key")
     assert "There is no such page" in studio.send("GET", outside).text
     stolen = f"{studio.prefix}{opened}/release/document?file=report.html&folder=/etc"
@@ -319,6 +334,7 @@ def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     tab.get_by_role("textbox", name="Where to put them").fill(str(studio.root / "ben"))
     for label in ("Passphrase", "The passphrase again"):
         tab.locator("form[action$=keygen]").get_by_label(label, exact=True).fill(WORDS)
+    mistype_passphrase(tab, studio)
     press(tab, "Make a pair of keys")
     tab.get_by_text("Your private key is").wait_for(timeout=20_000)
     sign = tab.locator("form[action$=sign]")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import DataError, PlanError
-from sfumato.plan import Plan
+from sfumato.plan import Plan, Writing
 from sfumato.schema import Role
 from sfumato.studio.session import Session, Sessions, hold_sessions
 from sfumato.studio.source import Source
@@ -96,7 +98,15 @@ def test_answers_are_kept_by_what_they_depend_on(session, tmp_path):
     assert session.compute_key("task", "source", {"a": 1}) != by_source
     session.change("target", by="ada", plan=Plan(schema={"age": "quasi"}, targets={"k.min": 3}))
     assert session.compute_key("task", "schema", {}) == by_schema
-    assert session.compute_key("task", "plan", {}) != by_plan
+    by_target = session.compute_key("task", "plan", {})
+    assert by_target != by_plan
+    # Who gets it changes nothing that was measured; what is accepted does.
+    named = replace(session.plan, release=Writing(title="Ages", recipient="Institute"))
+    session.change("words", by="ada", plan=named)
+    assert session.compute_key("task", "plan", {}) == by_target
+    accepted = replace(named, release=Writing(accept_attacks="a test"))
+    session.change("accepted", by="ada", plan=accepted)
+    assert session.compute_key("task", "plan", {}) != by_target
     session.change("role", by="ada", plan=plan_with("other"))
     assert session.compute_key("task", "source", {}) == by_source
     assert session.compute_key("task", "schema", {}) != by_schema

@@ -45,9 +45,10 @@ _NUMBERS = {
     "t": "How far the confidential values of a class may be from those of all records.",
     "l": "Confidential values in the class that has fewest.",
     "stayed": "Share of records that hardly moved in the worst variable.",
+    "untouched": "Share of records with a value that left unchanged and that few others have.",
     "mean_h": "Persons who lie nearer to the target than the one an attacker finds, on average.",
 }
-"""What the numbers are that boards see most often, besides those named like their measure."""
+"""What the numbers are that boards see most often, where the first line of a measure is not it."""
 
 
 def get_measure_facts(name: str) -> dict[str, str]:
@@ -64,10 +65,11 @@ def describe_target(target: Plain, evidence: Mapping[str, Plain]) -> dict[str, A
     name = evidence[label]["name"] if label in evidence else label
     number = str(target["target"]).rpartition(".")[2]
     # A target may be on a number beside the measure's own, such as `reidentification.k`.
-    question = get_measure_facts(name)["question"]
-    if number not in (label, name):
-        question = _NUMBERS.get(number, f"One of the numbers of {format_label(name)}." if name
-                                else "")  # fmt: skip
+    question = _NUMBERS.get(number, "")
+    if not question and name:
+        own = number in (label, name)
+        question = (get_measure_facts(name)["question"] if own
+                    else f"One of the numbers of {format_label(name)}.")  # fmt: skip
     asked = [
         f"{words} {_format_bound(name, number, target[end])}"
         for end, words in (("min", "at least"), ("max", "at most"))

@@ -28,6 +28,7 @@ from sfumato.studio.session import Session, Sessions
 from sfumato.studio.source import Source
 from sfumato.studio.start import list_start_routes
 from sfumato.studio.tasks import list_tasks
+from sfumato.studio.texts import join_sentences
 from sfumato.studio.view import (
     BESIDE,
     STEPS,
@@ -334,7 +335,7 @@ async def _act_on_history(studio: Studio, session: Session, request: Request) ->
         elif name == "switch":
             session.switch_branch(view.get("branch"), by=by)
     except SfumatoError as error:
-        view.flash(f"{error.what} {error.hint}".strip(), tone="bad")
+        view.flash(join_sentences(error.what, error.hint), tone="bad")
     return view.go(view.get("back") or "data")
 
 

@@ -17,7 +17,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from sfumato import __version__
 from sfumato.errors import DataError, PlanError
 from sfumato.io.atomic import PRIVATE, write_file
 from sfumato.io.locks import take_abandoned_lock
-from sfumato.plan import Plan
+from sfumato.plan import PARTIES, Plan
 from sfumato.plan.linked import LinkedPlan
 from sfumato.studio.source import Source, parse_plan
 from sfumato.studio.tasks import Depends
@@ -258,7 +258,9 @@ class Session:
         elif isinstance(plan, LinkedPlan) and depends != "plan":
             part = _write_part(plan, depends)
         elif plan is not None:
-            part = self.plan_text
+            # Who gets it and what for changes nothing that is measured.
+            unnamed = replace(plan.release, **dict.fromkeys(PARTIES))
+            part = replace(plan, release=unnamed).text()
         facts = [__version__, task, self.source.stamp, part, parameters]
         return _digest(facts)
 

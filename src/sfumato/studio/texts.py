@@ -34,6 +34,17 @@ def _flatten(table: Mapping[str, Any], above: str) -> dict[str, str]:
     return flat
 
 
+def join_sentences(what: str, hint: str) -> str:
+    """What went wrong and what helps, as sentences.
+
+    Examples
+    --------
+    >>> join_sentences("There is no such file.", "check the name.")
+    'There is no such file. Check the name.'
+    """
+    return f"{what} {hint[:1].upper()}{hint[1:]}".strip()
+
+
 def say(place: str, **values: Any) -> str:
     """A text of the catalogue, with values put into it.
 

@@ -31,7 +31,7 @@ from sfumato.studio.security import LONGEST_FORM, Role, User, refuse, require_sm
 from sfumato.studio.session import Session
 from sfumato.studio.source import Source
 from sfumato.studio.tasks import list_tasks
-from sfumato.studio.texts import say
+from sfumato.studio.texts import join_sentences, say
 
 if TYPE_CHECKING:
     from sfumato.studio.server import Studio
@@ -326,7 +326,7 @@ async def _act(
     try:
         answer = await page.actions[name](view)
     except SfumatoError as error:
-        view.flash(f"{error.what} {error.hint}".strip(), tone="bad")
+        view.flash(join_sentences(error.what, error.hint), tone="bad")
         answer = None
     return answer or view.go(view.get("back") or page.name)
 

@@ -26,7 +26,7 @@ from sfumato.studio.grouping import (
     suggest_borders,
     write_point,
 )
-from sfumato.studio.texts import say
+from sfumato.studio.texts import join_sentences, say
 from sfumato.studio.view import Page, View, get_environment
 
 page = Page("groups")
@@ -200,7 +200,7 @@ async def save(view: View) -> Response | None:
         hierarchy = build_groups(_read_drawing(view))
         _declare(view, name, table, hierarchy, say("roles.did.hierarchy", name=name))
     except SfumatoError as error:
-        view.flash(f"{error.what} {error.hint}".strip(), tone="bad")
+        view.flash(join_sentences(error.what, error.hint), tone="bad")
         return _return(view, name, table)
     view.flash(say("groups.saved", name=name))
     return view.go("roles", **({"table": table} if table else {}))

@@ -34,7 +34,7 @@ from sfumato.studio.plan_parts import (
 )
 from sfumato.studio.source import parse_plan
 from sfumato.studio.tasks.protect import drop_variables
-from sfumato.studio.texts import say
+from sfumato.studio.texts import join_sentences, say
 from sfumato.studio.view import Outcome, Page, View, get_environment, render
 
 page = Page("protect")
@@ -42,6 +42,11 @@ TABS = ("plan", "search", "noise", "branches", "text")
 _CHECK_SECONDS = 1.5
 """How long somebody who types waits for what a trial on some records shows."""
 _SEARCH = "last-search"
+_USUAL_TARGETS = (
+    "k", "attribute_disclosure", "l", "t", "prosecutor", "reidentification", "h_index", "stayed",
+    "recoverable", "untouched", "information_loss",
+)  # fmt: skip
+"""What plans ask for most often; a list of a hundred numbers is a wall."""
 _LEADING = 5
 """Fields that a form shows in any case: whoever writes a method puts what matters first."""
 _FOLDED = 3
@@ -457,7 +462,20 @@ async def edit_target(view: View) -> Mapping[str, Any]:
                                         "share": False} for number in numbers
                                        if number not in chosen]})  # fmt: skip
     measure = find_measure(name, own) if name else ""
-    return {"part": part, "stands": stands, "groups": groups, "measure": measure}
+    usual = [{"name": number, "title": format_label(number), "about": _describe_number(number, own)}
+             for number in _USUAL_TARGETS if number not in chosen]  # fmt: skip
+    return {"part": part, "stands": stands, "groups": groups, "measure": measure, "usual": usual,
+            "suggested": view.query.get("suggest", ""),
+            "about": _describe_number(name, own) if name else ""}  # fmt: skip
+
+
+def _describe_number(number: str, plan: Plan | LinkedPlan) -> str:
+    """What a number on which a target can be set counts."""
+    measure = find_measure(number, plan)
+    stated = {"target": number, "max": 0.0, "measure": measure, "value": None,
+              "met": True}  # fmt: skip
+    about: str = describe_target(stated, {measure: {"name": measure}})["question"]
+    return about
 
 
 def _read_target(view: View) -> tuple[Plan | LinkedPlan, Target]:
@@ -491,11 +509,13 @@ def _read_number(text: str) -> float | None:
 @page.action("check_target")
 async def check_target(view: View) -> Response:
     """Whether a target can be set."""
+    name, plan = view.get("name").strip(), get_part(_require_plan(view), view.get("part"))
+    about = _describe_number(name, plan) if name and find_measure(name, plan) else ""
     try:
         _, target = _read_target(view)
     except SfumatoError as error:
-        return _answer("bad", error.what, error.hint)
-    return _answer("good", say("protect.target.possible", target=target.describe()))
+        return _answer("bad", join_sentences(error.what, error.hint), about)
+    return _answer("good", say("protect.target.possible", target=target.describe()), about)
 
 
 @page.action("save_target")

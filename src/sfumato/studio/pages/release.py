@@ -53,13 +53,15 @@ async def show(view: View) -> Mapping[str, Any]:
     written = list_written(session.folder)
     recipe = _make_recipe(view, plan, written)
     fields = list_fields(_WRITING, list_settings(plan.release))
+    attacked = await _peek(view, "attack_release")
     return {
         "plan": plan,
         "plan_text": session.plan_text,
         "fields": [item for name in _FIRST for item in fields if item.name == name],
         "further": [item for item in fields if item.name not in _FIRST],
         "tried": await _peek(view, "try_plan"),
-        "attacked": await _peek(view, "attack_release"),
+        "attacked": attacked,
+        "beaten": _list_beaten(attacked),
         "tiers": list(plan.tiers) if isinstance(plan, Plan) else [],
         "approvals": approvals,
         "subject": compute_subject(session),
@@ -90,6 +92,14 @@ async def _peek(view: View, task: str) -> Outcome:
         if outcome.ready or outcome.waiting:
             return outcome
     return Outcome()
+
+
+def _list_beaten(attacked: Outcome) -> list[dict[str, str]]:
+    """The attacks that do better than is acceptable."""
+    parts = attacked.value["parts"].values() if attacked.ready else ()
+    rows = [row for part in parts for row in (part["attacks"] or {"rows": ()})["rows"]]
+    beaten = {row["measure"]: row["title"] for row in rows if row.get("tone") == "bad"}
+    return [{"measure": measure, "title": title} for measure, title in beaten.items()]
 
 
 def _make_recipe(
@@ -133,6 +143,12 @@ def _require_plan(view: View) -> Plan | LinkedPlan:
 async def describe(view: View) -> None:
     """Keep what the first page of the report says, and how the release is written."""
     _require_custodian(view)
+    if not _keep_words(view):
+        view.flash(say("release.unchanged"), tone="neutral")
+
+
+def _keep_words(view: View) -> bool:
+    """Put into the plan what was typed about the release; whether that changes anything."""
     plan = _require_plan(view)
     sent = read_form(_WRITING, view.form, "w-")
     try:
@@ -142,9 +158,25 @@ async def describe(view: View) -> None:
             "One of the fields cannot be read.", hint="a date is written 2026-01-31."
         ) from None
     if writing == plan.release:
-        view.flash(say("release.unchanged"), tone="neutral")
-        return
+        return False
     view.change(say("release.described"), plan=replace(plan, release=writing))
+    return True
+
+
+@page.action("accept")
+async def accept(view: View) -> None:
+    """Say why what an attack achieves may leave all the same."""
+    _require_custodian(view)
+    plan = _require_plan(view)
+    beaten = _list_beaten(await _peek(view, "attack_release"))
+    reasons = {item["measure"]: view.get(f"why-{item['measure']}").strip() for item in beaten}
+    if not reasons or not all(reasons.values()):
+        raise PlanError(say("release.accept_first"))
+    earlier = plan.release.accept_attacks
+    kept = earlier if isinstance(earlier, dict) else {}
+    writing = replace(plan.release, accept_attacks={**kept, **reasons})
+    attacks = ", ".join(item["title"] for item in beaten)
+    view.change(say("release.accepted", attacks=attacks), plan=replace(plan, release=writing))
 
 
 @page.action("approve")
@@ -165,6 +197,9 @@ async def approve(view: View) -> None:
 async def write(view: View) -> Response:
     """Write the release, or be refused."""
     _require_custodian(view)
+    if any(name.startswith("w-") for name in view.form):
+        # Words that were typed and not kept belong to the release that is asked for.
+        _keep_words(view)
     _require_plan(view)
     judged = judge_approvals(view.session, list_approvals(view.session))
     if judged == "reject":

@@ -27,10 +27,13 @@ async function load(url, options = {}, { push = true, keepScroll = false, keepTy
     show(page.querySelector("h1")?.textContent ?? "Something went wrong.");
     return;
   }
+  // Another page begins at its top. On the same one, what a refused form held is still there.
+  const same = new URL(answer.url).pathname === location.pathname;
+  const refused = same && options.method === "POST" && page.querySelector("main > .flash.bad") !== null;
   const focus = document.activeElement?.id;
   const open = [...document.querySelectorAll("details[open][id]")].map((item) => item.id);
   const scroll = window.scrollY;
-  const typed = keepTyped ? collectTyped() : [];
+  const typed = keepTyped || refused ? collectTyped() : [];
   document.title = page.title;
   document.body.className = page.body.className;
   document.body.dataset.events = page.body.dataset.events ?? "";
@@ -43,7 +46,7 @@ async function load(url, options = {}, { push = true, keepScroll = false, keepTy
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   for (const restore of typed) restore();
   if (push && answer.url !== location.href) history.pushState({}, "", answer.url);
-  if (keepScroll) window.scrollTo(0, scroll); else if (push) window.scrollTo(0, 0);
+  if (keepScroll && same) window.scrollTo(0, scroll); else if (push) window.scrollTo(0, 0);
   if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
   prepare();
 }
@@ -68,11 +71,18 @@ function show(text) {
   line.className = "flash bad";
   line.setAttribute("role", "alert");
   line.textContent = text;
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", className: "dismiss", textContent: "×", ariaLabel: "Close" });
+  button.dataset.dismiss = "";
+  line.append(button);
   main().prepend(line);
 }
 
 function encode(form, button) {
   const fields = new URLSearchParams(new FormData(form));
+  // What was typed into another form of the page goes along, so that nobody has to save it first.
+  const other = document.getElementById(form.dataset.along ?? "");
+  if (other) for (const [name, value] of new FormData(other)) fields.append(name, value);
   if (button?.name) fields.append(button.name, button.value);
   return fields;
 }
@@ -146,6 +156,8 @@ function choose(button) {
 }
 
 document.addEventListener("click", (event) => {
+  const dismissed = event.target.closest("[data-dismiss]");
+  if (dismissed) return dismissed.parentElement.remove();
   const chosen = event.target.closest("[data-choose]");
   if (chosen) return choose(chosen);
   const part = event.target.closest("[data-fetch]");

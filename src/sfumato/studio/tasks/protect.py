@@ -31,11 +31,14 @@ from sfumato.report.measured import (
 )
 from sfumato.report.refusal import describe_missed
 from sfumato.report.variables import describe_ledger
+from sfumato.report.wording import format_percent
+from sfumato.risk.attribute_disclosure import AttributeDisclosure
 from sfumato.run.lights import list_judged_attacks
 from sfumato.run.linked import LinkedRelease, collect_judgements
 from sfumato.schema import Schema
 from sfumato.studio.plan_parts import WHOLE, get_part
 from sfumato.studio.tasks import Work, task
+from sfumato.studio.texts import join_sentences
 
 _SAMPLE = 2000
 """Records on which a step is tried while somebody still types."""
@@ -147,11 +150,6 @@ def drop_variables(schema: Schema, steps: Sequence[Method]) -> Schema:
     return schema
 
 
-def explain(error: SfumatoError) -> str:
-    """What went wrong and what helps, as sentences."""
-    return f"{error.what} {error.hint[:1].upper()}{error.hint[1:]}".strip()
-
-
 def _try_on_some(data: Dataset, before: Sequence[Method], step: Method) -> dict[str, Any]:
     """What goes wrong on some records; what only fails for want of others is said as such."""
     if not frames.is_in_memory(data.frame) or not len(data):
@@ -165,7 +163,7 @@ def _try_on_some(data: Dataset, before: Sequence[Method], step: Method) -> dict[
         prepared, _ = run.apply_steps(some, before, key)
         step.apply(prepared, key=key, step=len(before))
     except SfumatoError as error:
-        trouble = explain(error)
+        trouble = join_sentences(error.what, error.hint)
     return {"trouble": trouble, "records": len(rows)}
 
 
@@ -188,7 +186,30 @@ def try_plan(work: Work, *, tier: str = "") -> dict[str, Any]:
         records = sum(len(table.dataset) for table in release.tables.values())
     else:
         judged, evidence, records = release.verdict, release.evidence, len(release.dataset)
-    return {"met": True, "hint": "", "records": records, **_describe_outcome(judged, evidence)}
+    outcome = _describe_outcome(judged, evidence)
+    return {"met": True, "hint": "", "records": records, "secrets": _find_secrets(release),
+            **outcome}  # fmt: skip
+
+
+def _find_secrets(release: Release | LinkedRelease) -> dict[str, Any] | None:
+    """Whose secret everybody learns who finds the people alike, where no target asks about it.
+
+    Nobody stands alone in a release with k = 5, and yet a class in which all died says it of each.
+    """
+    if isinstance(release, LinkedRelease):
+        return None  # the joined view measures it, and the plan of several tables holds it
+    asked = {release.evidence[item.measure].name for item in release.verdict}
+    if asked & {"attribute_disclosure", "diversity", "closeness"}:
+        return None
+    data = release.dataset
+    secrets = [name for name, column in data.schema.items() if column.role == "sensitive"]
+    known = any(column.role == "quasi" for column in data.schema.values())
+    if not secrets or not known or not frames.is_in_memory(data.frame):
+        return None
+    shares = {name: AttributeDisclosure(confidential=[name]).measure(data).value
+              for name in secrets}  # fmt: skip
+    worst = max(shares, key=lambda name: shares[name])
+    return {"variable": worst, "share": shares[worst], "text": format_percent(shares[worst])}
 
 
 def _describe_outcome(

@@ -31,6 +31,7 @@ from sfumato.storage.trail import write_trail
 from sfumato.storage.verifying import Check, require_sound, verify_release
 from sfumato.studio.session import add_to_audit, now, read_audit
 from sfumato.studio.tasks import Work, task
+from sfumato.studio.texts import join_sentences
 
 _WRITTEN = "written.json"
 """The releases of a session, in its folder."""
@@ -239,5 +240,5 @@ def _compare(
             after.with_schema(plan.schema)
         except SfumatoError as error:
             rows.append({"variable": "", "before": "", "after": "", "needed": True,
-                         "trouble": f"{error.what} {error.hint}".strip()})  # fmt: skip
+                         "trouble": join_sentences(error.what, error.hint)})  # fmt: skip
     return rows

@@ -19,7 +19,8 @@ from sfumato.run import choose_measures
 from sfumato.run.linked import LinkedRelease, collect_judgements
 from sfumato.studio.source import parse_plan
 from sfumato.studio.tasks import Work, task
-from sfumato.studio.tasks.protect import carry_out, explain, read_table
+from sfumato.studio.tasks.protect import carry_out, read_table
+from sfumato.studio.texts import join_sentences
 from sfumato.tuning.calibrate import Calibrated, Who, calibrate
 from sfumato.tuning.plans import USUAL
 from sfumato.tuning.recommendation.placement import (
@@ -141,7 +142,7 @@ def _describe_calibrated(plan: Plan, data: Any, found: Calibrated) -> dict[str, 
             require_untouched_variables(plan, data.schema, found.step.touches(data.schema))
             extended = insert_steps(plan, find_placement(plan, data), [found.step]).text()
         except SfumatoError as error:
-            clash = explain(error)
+            clash = join_sentences(error.what, error.hint)
     shares = found.step.variance_share
     return {
         "met": found.met,
@@ -176,7 +177,7 @@ def measure_branch(work: Work, *, plan: str) -> dict[str, Any]:
     except TargetError as missed:
         judged, evidence = missed.verdict, missed.evidence
     except SfumatoError as error:
-        refused = explain(error)
+        refused = join_sentences(error.what, error.hint)
     return {
         "refused": refused,
         "targets": len(judged),
