@@ -89,8 +89,7 @@ def test_a_secret_that_a_whole_class_shares_is_told_unless_a_target_asks(tmp_pat
     # Two classes of five: in the first all have the illness, in the second some.
     rows = [("f", "yes")] * 5 + [("m", "yes")] * 2 + [("m", "no")] * 3
     file.write_text("sex,ill\n" + "".join(f"{sex},{ill}\n" for sex, ill in rows))
-    roles = {"sex": "quasi", "ill": "sensitive"}
-    plan = sf.Plan(schema=roles, targets={"k.min": 5})
+    plan = sf.Plan(schema={"sex": "quasi", "ill": "sensitive"}, targets={"k.min": 5})
     found = ask(make_work(file, tmp_path, plan.text()), "try_plan")
     assert found["met"]
     assert (found["secrets"]["variable"], found["secrets"]["share"]) == ("ill", 0.5)

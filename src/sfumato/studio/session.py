@@ -259,8 +259,8 @@ class Session:
             part = _write_part(plan, depends)
         elif plan is not None:
             # Who gets it and what for changes nothing that is measured.
-            unnamed = replace(plan.release, **dict.fromkeys(PARTIES))
-            part = replace(plan, release=unnamed).text()
+            unnamed: dict[str, Any] = dict.fromkeys(PARTIES)
+            part = replace(plan, release=replace(plan.release, **unnamed)).text()
         facts = [__version__, task, self.source.stamp, part, parameters]
         return _digest(facts)
 

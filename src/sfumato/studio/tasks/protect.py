@@ -179,7 +179,7 @@ def try_plan(work: Work, *, tier: str = "") -> dict[str, Any]:
         release = get_release(work, tier=tier)
     except TargetError as error:
         judged, evidence = error.verdict, error.evidence
-        facts = {"met": False, "hint": error.hint, "records": None}
+        facts = {"met": False, "hint": error.hint, "records": None, "secrets": None}
         return {**facts, **_describe_outcome(judged, evidence)}
     if isinstance(release, LinkedRelease):
         judged, evidence = collect_judgements(release.tables, release.evidence, release.verdict)
