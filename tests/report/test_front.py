@@ -154,7 +154,7 @@ def test_a_refusal_says_what_was_missed_by_which_variables_and_what_to_try(tmp_p
     assert "University hospital" in page
     assert re.search(r"Main variables .*stayed .*(weight kg|systolic)", page)
     assert "Met: k (3, asked at least 3)" in page
-    assert re.search(r"What to try stayed : blur .* more", page)
+    assert re.search(r"What to try stayed : blur .* further", page)
     assert "name, date, signature" not in page
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from tests.studio.test_release import press
 
 import sfumato as sf
+from sfumato.errors import SfumatoError
 from sfumato.plan import Writing
 from sfumato.studio.source import Source
 from sfumato.studio.tasks import Work
@@ -50,6 +52,30 @@ def test_the_numbers_are_those_of_the_library(tmp_path):
     assert [row["estimate"] for row in seen["numbers"]] == pytest.approx(
         [row["estimate"] for row in same.rows]
     )
+
+
+def test_a_variable_that_cannot_be_corrected_is_taken_as_it_is_where_asked(studio, tmp_path):
+    frame = sf.datasets.cohort(400).select("sex", "systolic", "height")
+    plan = sf.Plan(
+        schema={"sex": "quasi", "height": "quasi", "systolic": "sensitive"},
+        steps=[sf.methods.KAnonymity(k=3, output="value")],
+        release=Writing(attack_seconds=0, accept_attacks="a test"),
+    )
+    folder = studio.root / "alike"
+    sf.protect(sf.Dataset(frame, plan.schema), plan, key=bytes(32)).write(folder, ledger=False)
+    session = studio.begin("empty")
+    studio.post(f"{session}/analyse/open", {"folder": str(folder)})
+    fields = {"formula": "systolic ~ height", "table": "", "as-clean": ["height"]}
+    studio.post(f"{session}/analyse/fit", fields)
+    kept = json.loads((studio.folder / session.rpartition("/")[2] / "analysis.json").read_text())
+    assert kept["models"][0]["settings"]["clean"] == ["height"]
+    work = Work(Workshop(), Source(where="", title=""), "", tmp_path)
+    place = {"folder": str(folder), "stamp": "", "table": "", "formula": "systolic ~ height"}
+    chosen = {"family": "gaussian", "method": "moments"}
+    with pytest.raises(SfumatoError, match="no description says how to undo it"):
+        fit_received(work, settings=chosen, **place)
+    found = fit_received(work, settings={**chosen, "clean": ["height"]}, **place)
+    assert "height" in [row["term"] for row in found["rows"]]
 
 
 def test_a_received_release_is_analysed_in_a_browser(tab, studio):

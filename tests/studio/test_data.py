@@ -53,6 +53,21 @@ def test_what_looks_odd_is_counted_without_a_value(odd, tmp_path):
     assert "n.k." not in str(description)
 
 
+def test_dates_of_which_the_day_is_unclear_are_told_and_declared(studio, tmp_path):
+    file = studio.root / "visits.csv"
+    file.write_text("visit\n03/04/1999\n05/06/2001\n07/08/2003\n")
+    found = describe_data(work_on(file, tmp_path))
+    assert found["variables"][0]["mixed"] == {"mostly": "dates", "others": 0}
+    session = studio.begin("empty")
+    # In quotation marks, as Windows copies a path.
+    studio.post(f"{session}/data/open", {"path": f'"{file}"'})
+    studio.post(f"{session}/data/type", {"table": "", "name": "visit", "type": "date|%d/%m/%Y"})
+    plan = studio.get(f"{session}/release/plan").text
+    assert sf.Plan.parse(plan).read == {"types": {"visit": "date"}, "dates": {"visit": "%d/%m/%Y"}}
+    declared = describe_data(work_on(file, tmp_path, plan=plan))
+    assert declared["variables"][0]["type"] == "date"
+
+
 def test_reading_as_corrected_changes_what_is_described(odd, tmp_path):
     plan = sf.Plan(read={"missing": ["n.k."]}).text()
     description = describe_data(work_on(odd, tmp_path, plan=plan))
@@ -79,7 +94,7 @@ def test_keys_are_suggested_checked_and_drawn(tmp_path):
     drawing = draw_tables(
         {"patients": 3, "stays": 4}, [links["keys"][0][:2]], "patients.patient", checks
     )
-    assert drawing.arrows[0].label == "1 orphan"
+    assert drawing.arrows[0].label == "1 row leads nowhere"
     assert drawing.arrows[0].tone == "bad"
 
 

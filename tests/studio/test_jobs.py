@@ -110,3 +110,28 @@ def test_what_shows_records_goes_to_one_page_and_is_then_forgotten(tmp_path, sou
             await studio.close()
 
     run_apart(work())
+
+
+def test_an_answer_that_cannot_be_kept_is_told(tmp_path, source):
+    """As on a full disk: the page says so, instead of waiting for ever."""
+
+    async def work() -> None:
+        studio = Studio(Settings(folder=tmp_path / "sessions", roots=(tmp_path,)))
+        session = studio.sessions.create(owner="ada")
+        session.change("opened", by="ada", source=source)
+        (session.folder / "results").rmdir()
+        try:
+            first = await studio.ask(session, "describe_data", {}, soon=0)
+            assert first.job is not None
+            await asyncio.wait_for(first.job.ended.wait(), 60)
+            second = await studio.ask(session, "describe_data", {}, soon=0)
+            assert second.failure is not None
+            assert "disk full" in second.failure["hint"]
+            (session.folder / "results").mkdir()
+            studio.forget_failure(session, first.job.id)
+            third = await studio.ask(session, "describe_data", {}, soon=60)
+            assert third.ready
+        finally:
+            await studio.close()
+
+    run_apart(work())

@@ -19,7 +19,7 @@ from sfumato.errors import PlanError
 if TYPE_CHECKING:
     from sfumato.studio.security import Door, Proxy, Settings
 
-_GIGABYTE = 1 << 30
+_GIGABYTE = 10**9
 _PORTS = 20
 """Further ports that are tried when the first is taken."""
 

@@ -96,8 +96,11 @@ def _suggest_remedy(target: Plain, evidence: Mapping[str, Plain], by: str) -> st
         return ""
     if measure.room() == "utility" and not is_share(result["name"], "stayed"):
         return f"protect {by} less, or leave another variable out instead."
+    if result["name"] == "recoverable":
+        # Blurring what is given back does not help: unchanged variables give it back.
+        return f"make coarser, or leave out, what gives {by} back."
     if measure.of == "pair":
-        return f"blur {by} more: more noise, ranges, or leave it out."
+        return f"blur {by} further: a larger noise, wider ranges, or leave it out."
     if "confidential" in result["details"]:
         return f"add a step l_diversity or t_closeness for {by}, or leave it out."
     least = target.get("min")

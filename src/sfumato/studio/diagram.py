@@ -76,7 +76,7 @@ def draw_tables(
     >>> drawing = draw_tables({"visits": 3, "patients": 2}, [["visits.p", "patients.p"]],
     ...                       "patients.p", {"visits.p": {"orphans": 1}})
     >>> [(box.name, box.left) for box in drawing.boxes], drawing.arrows[0].label
-    ([('visits', 384), ('patients', 14)], '1 orphan')
+    ([('visits', 384), ('patients', 14)], '1 row leads nowhere')
     """
     boxes = {name: Box(name, rows) for name, rows in tables.items()}
     pairs = [
@@ -145,7 +145,7 @@ def _draw_arrow(
         down, up = begins - 12 - 6 * lane, ends + 16 + 6 * lane
         path = f"M{begins},{start} H{down} V{round_by} H{up} V{end} H{ends}"
     orphans = check.get("orphans")
-    label = "" if orphans is None else "1 orphan" if orphans == 1 else f"{orphans:,} orphans"
+    label = "" if orphans is None else _count_orphans(orphans)
     return Arrow(
         key=key,
         target=f"{to_table}.{to_variable}",
@@ -155,3 +155,9 @@ def _draw_arrow(
         top=start + 4,
         tone="bad" if orphans or check.get("repeated") else "good",
     )
+
+
+def _count_orphans(rows: int) -> str:
+    if not rows:
+        return "all rows match"
+    return "1 row leads nowhere" if rows == 1 else f"{rows:,} rows lead nowhere"

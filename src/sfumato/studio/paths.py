@@ -27,7 +27,8 @@ def confine(text: str, roots: Iterable[Path]) -> Path:
     folders = [root.resolve() for root in roots]
     if _ODD.search(text) or not text.strip():
         raise DataError("This is not the name of a file.", hint="choose one from the list.")
-    path = Path(text).expanduser()
+    # As Windows and some file managers copy a path: in quotation marks.
+    path = Path(re.sub(r"""^(["'])(.*)\1$""", r"\2", text.strip())).expanduser()
     if not path.is_absolute():
         path = folders[0] / path
     resolved = path.resolve()

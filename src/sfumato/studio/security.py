@@ -101,7 +101,7 @@ class Settings:
     roots: tuple[Path, ...]
     host: str = "127.0.0.1"
     port: int = 8765
-    most_upload: int = 16 << 30
+    most_upload: int = 16 * 10**9
     prefix: str = field(default_factory=lambda: f"/{secrets.token_hex(8)}")
     proxy: Proxy | None = None
 

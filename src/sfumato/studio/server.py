@@ -42,6 +42,11 @@ from sfumato.studio.view import (
 
 _WORKERS = 4
 """Processes with data in memory at once; the longest idle one goes first."""
+_NOT_KEPT = {
+    "what": "The answer could not be written into the folder of the session.",
+    "hint": "is the disk full? Make room, and try again.",
+    "kind": "disk",
+}
 _IDLE_SECONDS = 1800.0
 _HEARTBEAT_SECONDS = 15.0
 
@@ -190,7 +195,11 @@ class Studio:
         """Keep what a job has come to, and tell the pages that listen."""
         session = self.sessions.get(session_id)
         if session is not None and job.state == "done" and list_tasks()[job.task].keep:
-            session.keep_result(job.key, {"result": job.result, "warnings": list(job.warnings)})
+            try:
+                session.keep_result(job.key, {"result": job.result, "warnings": list(job.warnings)})
+            except (OSError, SfumatoError):
+                # Raised here it would end who listens to the worker, and every page would wait.
+                job.state, job.failure = "failed", _NOT_KEPT
         if job.state in ("failed", "cancelled"):
             self._failed[job.key] = job
         for queue in self._listeners.get(session_id, ()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -40,6 +41,8 @@ STEPS = ("data", "roles", "risk", "protect", "compare", "release")
 """The steps of the work, in their order."""
 BESIDE = ("outputs", "analyse")
 """What stands beside them."""
+_SHORT = 2
+"""Sentences of what a method or measure assumes that are shown at once."""
 _SOON_SECONDS = 0.1
 """How long a page waits for an answer before it shows how far the work is instead."""
 Show = Callable[["View"], Awaitable[Mapping[str, Any]]]
@@ -238,13 +241,17 @@ def explain(name: str) -> dict[str, str]:
     entries: dict[str, Any] = {**catalogue.measures(), **catalogue.methods()}
     entry = entries.get(name)
     if entry is None:
-        return {"name": name, "line": "", "question": "", "assumes": "", "references": ""}
+        return {"name": name, "line": "", "question": "", "assumes": "", "further": "",
+                "references": ""}  # fmt: skip
     text = " ".join((entry.__doc__ or "").split())
+    # A sentence ends where another begins; what a number means must not be a wall of words.
+    assumed = re.split(r"(?<=[.:]) (?=[A-Z`])", _cut(text, "Assumes:", ("Parameters -",)))
     return {
         "name": name,
         "line": catalogue.first_line(entry),
         "question": _cut(text, "Question:", ("Assumes:",)),
-        "assumes": _cut(text, "Assumes:", ("Parameters -",)),
+        "assumes": " ".join(assumed[:_SHORT]),
+        "further": " ".join(assumed[_SHORT:]),
         "references": _cut(text, "References:", ()),
     }
 

@@ -119,6 +119,8 @@ async def fit_model(view: View) -> None:
     for name in ("trials", "offset"):
         if text := view.get(f"as-{name}").strip():
             settings[name] = text
+    if clean := view.get_all("as-clean"):
+        settings["clean"] = clean
     model = {"formula": formula, "table": view.get("table"), "settings": settings}
     models = [item for item in _read(view)["models"] if item != model]
     _keep(view, models=[*models, model][-_MODELS:], table=view.get("table"))

@@ -44,6 +44,8 @@ _PENDING = "database.json"
 _PATIENCE_SECONDS = 15.0
 _DELIMITERS = (",", ";", "\t", "|")
 _OPTIONS = ("delimiter", "decimal", "encoding", "sheet", "missing", "types", "dates")
+_DATE_PATTERNS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")
+"""How dates are often written where a file does not show which part is the day."""
 _NAMED = 12
 """Variables that a line about a problem names."""
 _MOSTLY_MISSING = 0.5
@@ -93,6 +95,7 @@ async def show(view: View) -> Mapping[str, Any]:
             **(description.value["options"] if description.ready else {}),
         },
         "kinds": KINDS,
+        "date_patterns": _DATE_PATTERNS,
         "delimiters": _DELIMITERS,
         "may_correct": not source.linked or isinstance(view.plan, LinkedPlan),
         "is_text": _is_text(source, table, description),
@@ -208,6 +211,8 @@ def _note(kind: str, variable: Mapping[str, Any]) -> str:
         return say("data.problem.spelled", distinct=variable["distinct"], united=variable["united"])
     if kind == "mixed":
         mixed = variable["mixed"]
+        if not mixed["others"]:
+            return say("data.problem.unclear_dates")
         return say("data.problem.mostly", mostly=mixed["mostly"], others=f"{mixed['others']:,}")
     return f"{variable['missing']:.0%}" if kind == "missing" else ""
 
@@ -450,9 +455,10 @@ async def correct_type(view: View) -> Response | None:
     types, dates = dict(plan.read.get("types", {})), dict(plan.read.get("dates", {}))
     types.pop(name, None)
     dates.pop(name, None)
+    wanted, _, pattern = wanted.partition("|")
     if wanted in KINDS:
         types[name] = wanted
-    if pattern := view.get("pattern").strip():
+    if pattern := pattern or view.get("pattern").strip():
         dates[name] = pattern
     options = {key: value for key, value in plan.read.items() if key not in ("types", "dates")}
     options |= {key: value for key, value in (("types", types), ("dates", dates)) if value}

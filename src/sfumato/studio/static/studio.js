@@ -244,7 +244,7 @@ function follow(job) {
     if (job.share === null) bar.removeAttribute("value"); else bar.value = job.share;
     const what = row.querySelector("[data-job-what]");
     const title = what.textContent.split(":")[0];
-    what.textContent = job.what ? `${title}: ${job.what}` : title;
+    what.textContent = job.what && job.what.toLowerCase() !== title.toLowerCase() ? `${title}: ${job.what}` : title;
     row.querySelector("[data-job-left]").textContent = left(job.seconds_left);
   }
 }

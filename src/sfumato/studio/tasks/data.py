@@ -158,7 +158,8 @@ def _find_mixture(values: pl.Series) -> dict[str, Any] | None:
         numeric += int(numbers.cast(pl.Float64, strict=False).is_not_null().sum())
         dates += int(texts.str.contains(_DATE).sum())
     for what, count in (("numbers", numeric), ("dates", dates)):
-        if _MIXED * cells <= count < cells:
+        # Dates throughout that were not read as dates: the day is unclear, or they are mixed.
+        if _MIXED * cells <= count < cells or (what == "dates" and count == cells):
             return {"mostly": what, "others": cells - count}
     return None
 

@@ -38,7 +38,7 @@ from sfumato.run.linked import LinkedRelease, collect_judgements
 from sfumato.schema import Schema
 from sfumato.studio.plan_parts import WHOLE, get_part
 from sfumato.studio.tasks import Work, task
-from sfumato.studio.texts import join_sentences
+from sfumato.studio.texts import join_sentences, say
 
 _SAMPLE = 2000
 """Records on which a step is tried while somebody still types."""
@@ -253,9 +253,12 @@ def _describe_attacked(release: Release) -> dict[str, Any]:
                 {**release.evidence, **release.attacks}.items()}  # fmt: skip
     roles = {name: column.role for name, column in release.original.schema.items()}
     ledger = describe_ledger(release.manifest, {"evidence": evidence, "input": {"roles": roles}})
+    # The words of the page Roles, where the roles were given.
+    named = [{**row, "role": say(f"roles.role.{roles[row['name']]}")} if roles.get(row["name"])
+             else row for row in ledger]  # fmt: skip
     return {
         "attacks": _describe_tried(release.plan, release.evidence, release.attacks),
-        "ledger": ledger,
+        "ledger": named,
     }
 
 

@@ -12,6 +12,7 @@ from sfumato.plan.first_plan import first_plan, suggest_schema
 from sfumato.progress import current_progress
 from sfumato.studio.tasks import Work, task
 from sfumato.studio.tasks.data import bring_here, get_table
+from sfumato.studio.tasks.protect import drop_variables
 
 
 @task(lane="slow", depends="source")
@@ -67,8 +68,13 @@ def build_first_plan(work: Work, *, profile: str = "") -> dict[str, Any]:
     return {
         "plan": plan.text(),
         "steps": [
-            {"table": "", "name": step.name, "variables": list(step.touches(plan.schema))}
-            for step in plan.steps
+            {
+                "table": "",
+                "name": step.name,
+                "variables": list(step.touches(drop_variables(plan.schema, plan.steps[:number]))),
+                "within": list(getattr(step, "strata", None) or ()),
+            }
+            for number, step in enumerate(plan.steps)
         ],
         "targets": [target.describe() for target in plan.targets],
     }
