@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import stat
 import time
 import zipfile
@@ -58,6 +59,7 @@ def test_dates_of_which_the_day_is_unclear_are_told_and_declared(studio, tmp_pat
     file.write_text("visit\n03/04/1999\n05/06/2001\n07/08/2003\n")
     found = describe_data(work_on(file, tmp_path))
     assert found["variables"][0]["mixed"] == {"mostly": "dates", "others": 0}
+    assert [problem["kind"] for problem in list_problems(found)] == ["unclear"]
     session = studio.begin("empty")
     # In quotation marks, as Windows copies a path.
     studio.post(f"{session}/data/open", {"path": f'"{file}"'})
@@ -257,6 +259,9 @@ def test_what_cannot_be_read_is_told_and_nothing_is_lost(studio):
     wait(studio, f"{session}/data", "not a whole spreadsheet")
     studio.post(f"{session}/history/undo", {"back": "data"})
     wait(studio, f"{session}/data", "good.csv")
+    # As after a restart: uploads are gone, and the page says why.
+    shutil.rmtree(studio.folder / session.rpartition("/")[2] / "uploads" / "batch-good")
+    assert "uploads are removed when the studio stops" in studio.get(f"{session}/data").text
 
 
 def test_a_database_is_opened_by_its_tables(studio):

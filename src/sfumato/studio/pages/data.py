@@ -84,6 +84,7 @@ async def show(view: View) -> Mapping[str, Any]:
         "reading": False,
         "table": table,
         "preview": preview,
+        "gone": _is_gone(view, source),
         "rows": _ROWS,
         "description": description,
         "problems": list_problems(description.value) if description.ready else [],
@@ -172,6 +173,12 @@ async def draw(view: View, links: Mapping[str, Any]) -> Drawing:
 # What was found -----------------------------------------------------------------------------------
 
 
+def _is_gone(view: View, source: Source) -> bool:
+    """Whether the data were uploaded and removed since, as uploads are when the studio stops."""
+    path = Path(source.where)
+    return path.is_relative_to(view.session.folder / UPLOADS) and not path.exists()
+
+
 def list_problems(description: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What looks wrong about the data, the most serious first, each with what to do."""
     variables = description["variables"]
@@ -188,7 +195,8 @@ def list_problems(description: Mapping[str, Any]) -> list[dict[str, Any]]:
         "empty": [v for v in variables if v["distinct"] == 0],
         "missing": [v for v in variables if v["distinct"] and v["missing"] > _MOSTLY_MISSING],
         "spellings": [v for v in variables if v["united"] is not None],
-        "mixed": [v for v in variables if v["mixed"] is not None],
+        "mixed": [v for v in variables if v["mixed"] and v["mixed"]["others"]],
+        "unclear": [v for v in variables if v["mixed"] and not v["mixed"]["others"]],
     }
     for kind, those in kinds.items():
         if those and description["records"]:
@@ -211,8 +219,6 @@ def _note(kind: str, variable: Mapping[str, Any]) -> str:
         return say("data.problem.spelled", distinct=variable["distinct"], united=variable["united"])
     if kind == "mixed":
         mixed = variable["mixed"]
-        if not mixed["others"]:
-            return say("data.problem.unclear_dates")
         return say("data.problem.mostly", mostly=mixed["mostly"], others=f"{mixed['others']:,}")
     return f"{variable['missing']:.0%}" if kind == "missing" else ""
 
