@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from typing import Any
 
 import polars as pl
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from sfumato.cells.classes import classify_records, find_equivalence_classes
 from sfumato.engines import LocalEngine
 
 LONG = "x" * 300
-CELLS = {
+CELLS: dict[Any, list[Any]] = {
     pl.String: ["", "a", "A", "a ", LONG, LONG + "y", "é", "e\u0301", "\0"],
     pl.Int64: [-(2**63), -1, 0, 1, 2**31, 2**63 - 1],
     pl.UInt64: [0, 1, 2**64 - 1],

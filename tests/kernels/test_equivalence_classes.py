@@ -12,7 +12,8 @@ WIDTHS = st.sampled_from([1, 2, 5, 300, 1 << 20, (1 << 31) - 2])
 
 def classify_slowly(columns, records):
     """By the tuples of their cells, numbered as they come."""
-    numbers, of, first, counts = {}, [], [], []
+    numbers: dict[tuple[int, ...], int] = {}
+    of, first, counts = [], [], []
     for row, cells in enumerate(zip(*columns, strict=True)):
         if cells not in numbers:
             numbers[cells] = len(numbers)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 import polars as pl
@@ -220,8 +220,8 @@ ROW = st.tuples(
 def test_groups_are_counted_one_by_one(rows):
     names = ["sex", "age", "school", "house", "weight"]
     frame = pl.DataFrame(rows, schema=names, orient="row")
-    roles = {"sex": "quasi", "age": "quasi", "school": "cluster", "house": "cluster"}
-    details = sf.risk.Uniqueness().measure(sf.Dataset(frame, sf.Schema(roles))).details
+    schema = sf.Schema({"sex": "quasi", "age": "quasi", "school": "cluster", "house": "cluster"})
+    details = sf.risk.Uniqueness().measure(sf.Dataset(frame, schema)).details
     known = [row[:2] for row in rows]
     assert details["k_if_clusters_are_known"] == min(Counter(row[:4] for row in rows).values())
     assert details["k_of_groups"] == min(
@@ -233,10 +233,10 @@ def test_groups_are_counted_one_by_one(rows):
 def test_weights_add_up_the_same_however_few_rows_are_looked_at_at_once(rows):
     names = ["sex", "age", "school", "house", "weight"]
     frame = pl.DataFrame(rows, schema=names, orient="row")
-    roles = {"sex": "quasi", "age": "quasi", "weight": "weight"}
-    data = sf.Dataset(frame, sf.Schema(roles))
+    schema = sf.Schema({"sex": "quasi", "age": "quasi", "weight": "weight"})
+    data = sf.Dataset(frame, schema)
     details = sf.risk.Uniqueness().measure(data).details
-    people = Counter()
+    people: defaultdict[tuple[str | None, int], float] = defaultdict(float)
     for row in rows:
         people[row[:2]] += row[4]
     assert details["journalist"] == 1 / min(people.values())
