@@ -126,7 +126,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     known = sorted(map(str, names))
     folded = {other.casefold(): other for other in known}
     near = get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
-    if near:
+    begun = [other for other in folded if len(name) > 1 and other.startswith(name.casefold())]
+    if near or len(begun) == 1:
+        near = near or begun
         return f"did you mean '{folded[near[0]]}'?"
     if not known:
         return "there are none."

@@ -29,7 +29,7 @@ FILES_OF_A_FRESH_LEDGER, FILES_OF_AN_OLD_ONE = 5, 3
 def protect(key: int = 0) -> sf.Release:
     data = sf.Dataset(sf.datasets.cohort(60), sf.datasets.cohort_schema())
     steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=2)]
-    plan = sf.Plan(schema=data.schema, steps=steps, targets={"k.max": 59})
+    plan = sf.Plan(schema=data.schema, steps=steps, targets={"unique_records.max": 60})
     return sf.protect(data, plan, key=bytes([key] * 32))
 
 

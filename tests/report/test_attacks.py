@@ -125,8 +125,8 @@ def test_what_is_acceptable_counts_where_that_was_judged():
     assert [row["tone"] for row in view["rows"]] == ["good", "good"]
     assert view["caveat"] == (
         "2 attacks with a limit were tried. None achieves more than is acceptable. Nearest to "
-        "its limit: linking by all that is known, 22\N{NO-BREAK SPACE}% of at most "
-        "26\N{NO-BREAK SPACE}%."
+        "its limit: linking by all that is known, with 22\N{NO-BREAK SPACE}%; up to "
+        "26\N{NO-BREAK SPACE}% is acceptable."
     )
     assert not any(bar["highlighted"] for bar in view["bars"]["rows"])
     for accepted, tone in ((None, "bad"), ("they were asked", "warn")):

@@ -13,8 +13,10 @@ import sfumato as sf
 from sfumato.errors import TargetError
 from sfumato.plan import PARTIES, Writing
 from sfumato.report import render_report
-from sfumato.report.front import describe_lights
+from sfumato.report.front import describe_lights, summarise
 from sfumato.report.measured import describe_target
+from sfumato.report.refusal import describe_missed
+from sfumato.storage.opening import read_custody, read_manifest
 from sfumato.storage.writing import keep_attempt
 
 STATED: dict[str, Any] = {
@@ -156,6 +158,64 @@ def test_a_refusal_says_what_was_missed_by_which_variables_and_what_to_try(tmp_p
     assert "Met: k (3, asked at least 3)" in page
     assert re.search(r"What to try stayed : blur .* further", page)
     assert "name, date, signature" not in page
+
+
+def test_a_refusal_does_not_advise_a_step_that_the_plan_has(tmp_path):
+    """A k of 12 was missed by what gives another variable away; the page said: add k_anonymity."""
+    evidence = {"uniqueness": {"name": "uniqueness", "direction": "lower", "table": [],
+                               "details": {"known": "sex, age"}}}  # fmt: skip
+    target = {"target": "k", "min": 12, "measure": "uniqueness", "met": False}
+    (plain,) = describe_missed([target], evidence)
+    (stepped,) = describe_missed([target], evidence, {"drop", "k_anonymity"})
+    (given,) = describe_missed([{**target, "filled_in": "once worked out"}], evidence)
+    assert plain["remedy"].endswith("or add a step k_anonymity with k = 12.")
+    assert stepped["remedy"].endswith("or raise k in the step k_anonymity.")
+    assert "what gives the other variables away" in given["remedy"]
+
+
+def test_what_the_targets_leave_open_stands_on_the_first_page():
+    """Lone values that leave, and people far out: they stood in an annex, or nowhere."""
+    ledger = {"name": "untouched", "value": 0.0, "at_worst": 0.0, "details": {}, "table": [
+        {"variable": "income", "unchanged": 0.99, "unique": 0.64},
+        {"variable": "glucose", "unchanged": 0.05, "unique": 0.9},
+        {"variable": "sex", "unchanged": 1.0, "unique": 0.5},
+        {"variable": "code", "unchanged": 0.0, "unique": 1.0},
+    ]}  # fmt: skip
+    reached = {"name": "h_index", "value": 0.08, "details": {"h_index_tail": 0.51, "p": 3}}
+    manifest: dict[str, Any] = {
+        "records": 10, "methods": [], "targets": [],
+        "variables": {"income": {"role": "sensitive"}, "glucose": {"role": "sensitive"},
+                      "sex": {"role": "quasi"}, "code": {"role": "other"}},
+    }  # fmt: skip
+    custody = {"input": {"records": 10, "roles": {}}}
+    told = {line["head"]: line["text"]
+            for line in summarise(manifest, {"a": ledger, "b": reached}, custody)}  # fmt: skip
+    assert "income (64\N{NO-BREAK SPACE}% of the records)." in told["Left open"]
+    assert not any(name in told["Left open"] for name in ("glucose", "sex", "code"))
+    assert "within 3 persons of 51\N{NO-BREAK SPACE}% of those farthest out" in told["Left open"]
+    public = summarise(manifest, {}, None)
+    assert "Left open" not in [line["head"] for line in public]
+
+
+def test_a_signature_says_for_which_file_and_plan(folder):
+    manifest, custody = read_manifest(folder), read_custody(folder)
+    page = text((folder / "custody/report.html").read_text("utf-8"))
+    signed = page.partition("Signed for")[2][:200]
+    assert manifest["data"]["sha256"][:16] in signed
+    assert custody["plan_digest"][:16] in signed
+
+
+def test_in_public_nothing_is_said_to_have_changed_that_may_have_stayed(folder):
+    """A step treats sex, and no cell of it changed: the public page said that it was changed."""
+    manifest = read_manifest(folder)
+    treated = {name for name, facts in manifest["variables"].items()
+               if facts["steps"] and facts.get("cells") not in ("generalised", "pseudonyms")
+               and name not in manifest["noise"]["variables"]}  # fmt: skip
+    changed = next(line["text"] for line in summarise(manifest, {}, None)
+                   if line["head"] == "Changed")  # fmt: skip
+    assert treated
+    assert "may have been changed" in changed
+    assert "were changed" not in changed
 
 
 def test_bars_before_and_after_stay_inside(folder):

@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.errors import TargetError
+from sfumato.errors import TargetError, WeakProtectionWarning
 from sfumato.evidence import Evidence
 from sfumato.plan import Writing
-from sfumato.plan.targets import Judgement, Target
+from sfumato.plan.targets import Judgement, Target, read_targets
 from sfumato.report import render_report
 from sfumato.report.measured import describe_target
 from sfumato.run import attacks as attacking
@@ -460,3 +460,23 @@ def test_verifying_tries_the_attacks_again(safe, tmp_path, monkeypatch):
     passed, finding = check(folder, exposed.original)
     assert passed is False
     assert finding in " ".join(exposed.lights.attacks.reasons)
+
+
+@pytest.mark.parametrize(
+    ("targets", "meant"), [({"k.max": 500}, "k.min"), ({"prosecutor.min": 0.01}, "prosecutor.max")]
+)
+def test_a_target_on_the_safe_side_promises_nothing_and_says_so(targets, meant):
+    """`k.max` in place of `k.min` released people who stood alone, under a green light."""
+    schema = sf.Schema({"sex": "quasi"})
+    data = sf.Dataset(pl.DataFrame({"sex": ["f", "m"] * 40 + ["x"]}), schema)
+    plan = sf.Plan(schema=schema, steps=[], targets=targets)
+    with pytest.warns(WeakProtectionWarning, match=f"Did you mean {meant}"):
+        release = sf.protect(data, plan)
+    assert release.lights.targets.colour == "amber"
+    assert any(meant in reason for reason in release.lights.targets.reasons)
+
+
+def test_a_target_on_utility_alone_turns_no_light_green(safe):
+    plan = replace(safe.plan, targets=read_targets({"information_loss.max": 50}), evaluate={})
+    reasons = sf.protect(safe.original, plan).lights.targets.reasons
+    assert "No target limits a risk, so no protection is promised." in reasons

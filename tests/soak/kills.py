@@ -70,7 +70,7 @@ def write(folder: str, trial: Trial) -> None:
         sf.methods.Drop(),
         sf.methods.Coarsen(variables=["height"], intervals=3 if trial.overwrite else 2),
     ]
-    plan = sf.Plan(schema=data.schema, steps=steps, targets={"k.max": 59})
+    plan = sf.Plan(schema=data.schema, steps=steps, targets={"unique_records.max": 60})
     release = sf.protect(data, plan, key=bytes(32))
     if trial.kind == "exchange":  # a file system that cannot swap two names
         atomic._exchange_names = lambda first, second: False

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
@@ -203,6 +204,9 @@ def show_error(error: Exception, *, as_json: bool) -> None:
         if len(rows) > _STRATA_SHOWN:
             say(f"  and {len(rows) - _STRATA_SHOWN} more")
     if isinstance(error, TargetError) and error.kept:
+        page = Path(error.kept).with_suffix(".html")
+        if page.exists():
+            say(f"What was missed, and what to try: '{page}'.")
         say(f"The evidence of the attempt is in '{error.kept}'.")
     if hint:
         say(f"Hint: {hint}")

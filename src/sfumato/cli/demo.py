@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,6 +52,17 @@ from sfumato.utility.information_loss import InformationLoss
 from sfumato.utility.moments import Moments
 
 _MEASURED = ["weight_kg", "glucose", "hdl", "systolic"]
+_NAMES: dict[str, dict[str, str]] = {
+    "nhs_number": {"label": "NHS number"},
+    "income": {"unit": "pounds"},
+    "height": {"unit": "cm"},
+    "weight_kg": {"label": "weight", "unit": "kg"},
+    "glucose": {"unit": "mmol/l"},
+    "hdl": {"label": "HDL cholesterol", "unit": "mmol/l"},
+    "systolic": {"label": "systolic pressure", "unit": "mmHg"},
+    "exam_score": {"unit": "points"},
+}
+"""What people call the variables, and in which unit they are: the report speaks in these."""
 _TRIED = 3000
 """Records on which the candidates are compared; the plan chosen is checked against all of them."""
 
@@ -74,8 +85,10 @@ def register(app: typer.Typer) -> None:
 
 def demo_plan() -> Plan:
     """What must hold in the demo, and what matters; the first candidate is in it."""
+    declared = cohort_schema()
+    named = {name: replace(declared[name], **texts) for name, texts in _NAMES.items()}
     return Plan(
-        schema=cohort_schema(),
+        schema=declared.with_columns(named),
         steps=[
             Drop(variables=["name", "email", "nhs_number", "address"]),
             Pseudonymise(variables=["person_id"]),

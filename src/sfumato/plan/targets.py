@@ -21,6 +21,14 @@ BARELY = 0.9
 """The part of a limit from which on it is met barely: less than a tenth of it is left."""
 _ONE_IN_COUNT = "prosecutor"
 """A number that is 1 / k: it is met as exactly as the count of people behind it."""
+_MORE_IS_SAFER = frozenset(
+    ("k", "k_by_fitting", "k_of_persons", "k_of_trajectories", "k_of_groups", "k_of_households",
+     "k_if_clusters_are_known", "composed_k", "composed_k_by_fitting", "noise_left",
+     "l", "l_entropy", "l_recursive", "l_by_intersection", "fewest_protective_peers",
+     "mean_h", "median_h", "mean_h_worst_group", "mixed_mean_h", "undoing_error",
+     "undoing_error_left")
+)  # fmt: skip
+"""Numbers of risk that protect by being large; all others, by being small."""
 _NOT_COMPUTED = "it could not be computed."
 _UNBOUNDED = "it was measured on a sample, which says nothing certain of the other records."
 
@@ -125,6 +133,10 @@ class Judgement:
     """What an attacker has worked out first, where the number is that of his table."""
     audience: Audience = "custodian"
     """Who may see the number: what compares with the original stays inside, met or not."""
+
+    def __repr__(self) -> str:
+        """One short line; `describe` says more."""
+        return f"Judgement({self.target.describe()}: {self.verdict}, it is {self.number:g})"
 
     @property
     def barely_met(self) -> bool:
@@ -291,6 +303,47 @@ def find_number(target: Target, measures: Mapping[str, Measure]) -> tuple[str, s
         if name == (label or measure.name) and number in (measure.name, *measure.provides):
             return name, number
     return None
+
+
+def limits_risk(target: Target, measures: Mapping[str, Measure]) -> bool:
+    """Whether the bound lies on the side where the risk is: `k.min` does, `k.max` does not.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> measures = {"uniqueness": sf.risk.Uniqueness()}
+    >>> [limits_risk(Target(name="k", **end), measures) for end in ({"least": 5}, {"most": 5})]
+    [True, False]
+    """
+    where = find_number(target, measures)
+    if where is None:
+        return True  # of a measure that others must know
+    label, number = where
+    measure = measures[label]
+    if measure.room() == "utility":
+        # Of the utility measures only displacement can protect, and only from below.
+        if measure.name != "displacement" or number == "outside_domain":
+            return False
+        return (target.most if number.startswith("stayed") else target.least) is not None
+    more_is_safer = (
+        measure.direction == "higher" if number == measure.name else number in _MORE_IS_SAFER
+    )
+    return (target.least if more_is_safer else target.most) is not None
+
+
+def list_harmless(targets: tuple[Target, ...], measures: Mapping[str, Measure]) -> list[str]:
+    """Targets on a risk that bound it from the safe side only, in words: they promise nothing."""
+    lines = []
+    for target in targets:
+        where = find_number(target, measures)
+        if where is None or measures[where[0]].room() != "risk" or limits_risk(target, measures):
+            continue
+        end, safer = ("min", "larger") if target.least is None else ("max", "smaller")
+        lines.append(
+            f"{target.describe()}: this protects nobody, since a {safer} number is safer. Did you "
+            f"mean {target.name}.{end}?"
+        )
+    return lines
 
 
 def _find_measure(target: Target) -> type[Measure]:

@@ -147,7 +147,8 @@ def load_profile(name: str) -> Profile:
     known = list_profiles()
     if name not in known:
         begin = [other for other in known if other.startswith(name) and name]
-        hint = f"choose one of {', '.join(begin)}." if begin else did_you_mean(name, known)
+        several = len(begin) > 1
+        hint = f"choose one of {', '.join(begin)}." if several else did_you_mean(name, known)
         raise PlanError(f"There is no profile '{name}'.", hint=hint)
     return known[name]
 

@@ -59,7 +59,10 @@ def _describe_limit(judged: Mapping[str, Any] | None) -> dict[str, Any]:
     """Whether what an attack achieves is acceptable, in place of whether it beats its control."""
     if judged is None or judged["at_worst"] is None:
         return {"limit": "", "room": None}
-    limit = " of at most ".join(format_percent(judged[part]) for part in ("at_worst", "acceptable"))
+    achieved, acceptable = (format_percent(judged[part]) for part in ("at_worst", "acceptable"))
+    # A gain or an excess is what the attack achieves beyond its control.
+    beyond = judged["number"].rpartition(".")[2].rpartition("_")[2] in ("gain", "excess")
+    limit = f"{achieved}{' beyond the control' * beyond}; up to {acceptable} is acceptable"
     facts = {"limit": limit, "number": judged["number"], "beyond": not judged["met"]}
     if judged["met"]:
         room = judged["at_worst"] / judged["acceptable"] if judged["acceptable"] else 1.0
@@ -94,7 +97,7 @@ def _describe_all(rows: list[dict[str, Any]], judged: Mapping[str, Any]) -> str:
     nearest = max(limited, key=lambda row: row["room"])
     return (
         f"{count}None achieves more than is acceptable. Nearest to its limit: "
-        f"{nearest['title'].lower()}, {nearest['limit']}."
+        f"{nearest['title'].lower()}, with {nearest['limit']}."
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfumato.report.measured import is_barely_met
+from sfumato.report.variables import CHANGES
 from sfumato.report.wording import (
     format_change,
     format_percent,
@@ -25,9 +26,11 @@ _LABELS = {
     "date": "Date of the plan",
     "contact": "Questions to",
 }
-_CHANGES = {"generalised": "made coarser", "pseudonyms": "replaced by codes"}
+_PERHAPS = "may have been changed"
 _MOST = 0.5
 """The share of unchanged cells from which on it is said."""
+_STAND_OUT = 2.0
+"""So many times the share of all, and people far out are named."""
 _NOT_TRIED = "No attack was tried."
 _TONES = {"green": "good", "amber": "warn", "red": "bad"}
 _IN_MEMORY = (
@@ -37,13 +40,13 @@ _IN_MEMORY = (
 _MEANINGS = {
     "targets": {
         "green": "The released file meets every target.",
-        "amber": "There is no target, one is barely met, or something could not be measured.",
+        "amber": "No target is missed. Decide on this before you sign:",
         "red": "A target is missed.",
     },
     "attacks": {
         "green": "Every attack that applies was tried; none succeeds too often.",
-        "amber": "An attack was not tried or comes near its limit, a variable is almost a "
-        "fingerprint, or the plan accepts what an attack achieves.",
+        "amber": "No attack succeeds more often than is acceptable or the plan accepts. Decide on "
+        "this before you sign:",
         "red": "An attack succeeds too often.",
     },
 }
@@ -142,11 +145,13 @@ def describe_lights(custody: Plain | None, *, written: bool) -> list[dict[str, A
 def summarise(
     manifest: Plain, evidence: Mapping[str, Plain], custody: Plain | None
 ) -> list[dict[str, str]]:
-    """Five sentences for those who read no further."""
+    """Five sentences for those who read no further, and one on what the targets leave open."""
     inside = custody is not None
+    open_still = _tell_left_open(manifest, evidence) if inside else ""
     lines = {
         "Before": _tell_before(evidence, custody),
         "Now": _tell_now(evidence) + _tell_linkage(evidence),
+        **({"Left open": open_still} if open_still else {}),
         "Changed": _tell_changes(manifest, evidence, custody),
         "As it was": _tell_kept(manifest, evidence),
         "For analysis": _tell_loss(manifest, evidence, inside=inside),
@@ -172,13 +177,45 @@ def _tell_before(evidence: Mapping[str, Plain], custody: Plain | None) -> str:
             "name uniqueness under [evaluate]."
         )
     people = counted["details"].get("persons") or custody["input"].get("records", 0)
+    # Who was left out of linked tables was not counted.
+    group = "people of the release" if custody["input"].get("persons_left_out") else "people"
     by = f"by what an outsider may know about them ({_list_known(counted)})"
     if share == 0:
-        return f"In the original, none of {people:,} people could be singled out {by}."
+        return f"In the original, none of {people:,} {group} could be singled out {by}."
     # The release is told at worst, the original in the milder reading.
     least = "" if counted["value"] == read_worst(counted) else "at least "
     who = f"all {people:,}" if share == 1 else f"{least}{format_percent(share)} of {people:,}"
-    return f"In the original, {who} people could be singled out {by}."
+    return f"In the original, {who} {group} could be singled out {by}."
+
+
+def _tell_left_open(manifest: Plain, evidence: Mapping[str, Plain]) -> str:
+    """What no target limits, and who signs should know: lone values, and people far out."""
+    variables, parts = manifest["variables"], []
+    ledger = get_evidence(evidence, "untouched") or {}
+    lone = [
+        row
+        for row in ledger.get("table") or ()
+        if row["unchanged"] >= _MOST and row["unique"] > 0
+        and variables.get(row["variable"], {}).get("role") in ("sensitive", "other")
+    ]  # fmt: skip
+    if lone:
+        lone.sort(key=lambda row: row["unique"], reverse=True)
+        named = [f"{name_variables([row['variable']], variables)[0]} "
+                 f"({format_percent(row['unique'])} of the records)" for row in lone]  # fmt: skip
+        parts.append(
+            f"Some values belong to one record only and are released: {join_words(named)}. "
+            "Whoever knows such a value finds the record; the plan takes it that nobody does."
+        )
+    reached = get_evidence(evidence, "h_index")
+    details = reached["details"] if reached else {}
+    tail, everybody = details.get("h_index_tail"), reached and reached["value"]
+    if tail and everybody and tail >= _STAND_OUT * everybody:
+        parts.append(
+            f"People with extreme values are less hidden: an attacker comes within "
+            f"{details.get('p', 3)} persons of {format_percent(tail)} of those farthest out, and "
+            f"of {format_percent(everybody)} of all."
+        )
+    return " ".join(parts)
 
 
 def _list_known(counted: Plain) -> str:
@@ -230,15 +267,21 @@ def _tell_changes(manifest: Plain, evidence: Mapping[str, Plain], custody: Plain
     for name, facts in released.items():
         if facts.get("steps") and name not in kept:
             cells = facts.get("cells")
-            how = "given noise" if name in noisy else _CHANGES.get(str(cells), "changed")
+            # In public nobody can say whether a step changed a cell; see `_list_kept`.
+            other = "changed" if custody is not None else _PERHAPS
+            how = "given noise" if name in noisy else CHANGES.get(str(cells), other)
             groups.setdefault(how, []).append(name)
     parts = []
     for how, names in groups.items():
         if names:
             verb = "was" if len(names) == 1 and not names[0].endswith("identifiers") else "were"
-            parts.append(f"{join_words(name_variables(names, released))} {verb} {how}")
+            did = how if how == _PERHAPS else f"{verb} {how}"
+            parts.append(f"{join_words(name_variables(names, released))} {did}")
     removed = ((custody or {}).get("input", {}).get("records") or 0) - manifest["records"]
-    if custody is not None and removed > 0:
+    left_out = (custody or {}).get("input", {}).get("persons_left_out") or 0
+    if left_out:
+        parts.append(f"{left_out:,} {'person was' if left_out == 1 else 'people were'} left out")
+    elif custody is not None and removed > 0:
         parts.append(f"{removed:,} records were removed")
     return _make_sentence(parts) or "Nothing was left out or changed."
 
@@ -306,7 +349,13 @@ def _list_losses(manifest: Plain, evidence: Mapping[str, Plain]) -> Iterator[str
     model = get_evidence(evidence, "coefficients")
     if model and (signs := model["details"].get("signs_kept")) is not None:
         kept = "all coefficients" if signs == 1 else f"{format_percent(signs)} of the coefficients"
-        yield f"in the model {model['details']['formula']}, {kept} keep their sign"
+        overlap = model["details"].get("mean_overlap")
+        overlapping = (
+            f", and their intervals overlap by {format_percent(overlap)} on average"
+            if overlap is not None
+            else ""
+        )
+        yield f"in the model {model['details']['formula']}, {kept} keep their sign{overlapping}"
 
 
 def _tell_public_loss(manifest: Plain) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -52,22 +52,38 @@ def _render(part: str, page: Plain) -> Markup:
 def _summarise(manifest: Plain, custody: Plain | None) -> list[dict[str, str]]:
     """Five sentences on all tables: persons in the joined view, variables of every table."""
     tables, records = manifest["tables"], (custody or {}).get("tables", {})
+    roles = {name: own["input"].get("roles", {}) for name, own in records.items()}
+    steps = [(name, step) for name, facts in tables.items() for step in facts["methods"]]
+    names = _name_in_all(
+        {name: [*facts["variables"], *roles.get(name, ()),
+                *(gone for table, step in steps if table == name
+                  for gone in step.get("variables", ()))]
+         for name, facts in tables.items()}
+    )  # fmt: skip
     merged = {
         "records": manifest["persons"],
-        "methods": [step for facts in tables.values() for step in facts["methods"]],
-        "variables": _prefix({name: facts["variables"] for name, facts in tables.items()}),
+        "methods": [
+            step | {"variables": [names[table, gone] for gone in step["variables"]]}
+            if "variables" in step
+            else step
+            for table, step in steps
+        ],
+        "variables": _rename({name: facts["variables"] for name, facts in tables.items()}, names),
         "noise": {
-            "variables": _prefix(
+            "variables": _rename(
                 {name: facts.get("noise", {}).get("variables", {})
-                 for name, facts in tables.items()}
+                 for name, facts in tables.items()}, names
             )
         },
     }  # fmt: skip
-    evidence = dict((custody or manifest)["evidence"])
+    evidence = {
+        label: _rename_known(item, names)
+        for label, item in (custody or manifest)["evidence"].items()
+    }
     if custody is None:
         return summarise(merged, evidence, None)
     ledgers = [
-        {**row, "variable": f"{name}.{row['variable']}"}
+        {**row, "variable": names.get((name, row["variable"]), row["variable"])}
         for name, own in records.items()
         for item in own["evidence"].values()
         if item["name"] == "untouched"
@@ -77,15 +93,44 @@ def _summarise(manifest: Plain, custody: Plain | None) -> list[dict[str, str]]:
     for name, own in records.items():
         others = {f"{name}.{label}": item for label, item in own["evidence"].items()}
         evidence |= {label: item for label, item in others.items() if item["name"] != "untouched"}
-    roles = _prefix({name: own["input"].get("roles", {}) for name, own in records.items()})
-    return summarise(merged, evidence, {"input": {"roles": roles, "records": manifest["persons"]}})
-
-
-def _prefix(of_tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What is known of the variables of each table, by table and variable."""
-    return {
-        f"{table}.{name}": facts for table, own in of_tables.items() for name, facts in own.items()
+    facts = {
+        "roles": _rename(roles, names),
+        "records": manifest["persons"],
+        "persons_left_out": custody["persons"] - manifest["persons"],
     }
+    return summarise(merged, evidence, {"input": facts})
+
+
+def _name_in_all(of_tables: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], str]:
+    """The name of each variable; with its table where several tables have one of this name."""
+    tables_by_name: dict[str, set[str]] = {}
+    for table, names in of_tables.items():
+        for name in names:
+            tables_by_name.setdefault(name, set()).add(table)
+    return {
+        (table, name): name if len(tables) == 1 else f"{name} ({table})"
+        for name, tables in tables_by_name.items()
+        for table in tables
+    }
+
+
+def _rename(
+    of_tables: Mapping[str, Mapping[str, Any]], names: Mapping[tuple[str, str], str]
+) -> dict[str, Any]:
+    """What is known of the variables of each table, by their names in all tables."""
+    return {
+        names[table, name]: facts for table, own in of_tables.items() for name, facts in own.items()
+    }
+
+
+def _rename_known(item: Plain, names: Mapping[tuple[str, str], str]) -> Plain:
+    """Evidence on the joined view, what outsiders know by the names in all tables."""
+    if "known" not in item["details"]:
+        return item
+    full = {f"{table}.{name}": short for (table, name), short in names.items()}
+    # Which table a row is in, everybody sees; it is no variable.
+    known = [full[name] for name in str(item["details"]["known"]).split(", ") if name in full]
+    return {**item, "details": {**item["details"], "known": ", ".join(known)}}
 
 
 def _describe_joined(manifest: Plain, custody: Plain | None) -> dict[str, Any]:

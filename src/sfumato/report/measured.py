@@ -45,7 +45,9 @@ _NUMBERS = {
     "t": "How far the confidential values of a class may be from those of all records.",
     "l": "Confidential values in the class that has fewest.",
     "stayed": "Share of records that hardly moved in the worst variable.",
-    "untouched": "Share of records with a value that left unchanged and that few others have.",
+    "untouched": "Share of records that keep a rare value which outsiders may know.",
+    "displacement": "Share of the spread of a variable that comes from the protection.",
+    "moments": "How far a value moved on average, in standard deviations divided by √2 (IL1s).",
     "mean_h": "Persons who lie nearer to the target than the one an attacker finds, on average.",
 }
 """What the numbers are that boards see most often, where the first line of a measure is not it."""
@@ -130,7 +132,7 @@ def describe_result(
     return {
         **result,
         **facts,
-        "question": facts["question"] or format_label(label),
+        "question": _NUMBERS.get(name) or facts["question"] or format_label(label),
         "label": label,
         "numbers": {key: format_result(number) for key, number in numbers.items()},
         "words": {key: text for key, text in details.items() if isinstance(text, str)},

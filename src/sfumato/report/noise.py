@@ -112,7 +112,7 @@ def _describe_added_noise(noise: Noise) -> str:
     elif step := noise.get("step"):
         text += f", then rounded to {_name_step(step)}"
     ends = [
-        f"values {where} {noise[name]:,.12g} are set to it"
+        f"values {where} {noise[name]:,.12g} become {noise[name]:,.12g}"
         for name, where in (("at_least", "below"), ("at_most", "above"))
         if name in noise
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfumato import catalogue
+from sfumato.measure import Measure
 from sfumato.report.attacks import describe_attacks
 from sfumato.report.codebook import describe_fitting
 from sfumato.report.front import (
@@ -102,20 +103,35 @@ def _describe_public_attacks(manifest: Plain) -> list[str]:
     facts = manifest.get("attacks")
     if facts is None:
         return []
-    tried, untried = (
-        ", ".join(_get_title(label).lower() for label in facts[key])
-        for key in ("tried", "not_tried")
+    # Only what has a limit can do better than that.
+    limited = [label for label in facts["tried"] if _has_limit(label)]
+    others = [label for label in facts["tried"] if label not in limited]
+    tried, unlimited, untried = (
+        ", ".join(_get_title(label).lower() for label in labels)
+        for labels in (limited, others, facts["not_tried"])
     )
     lines = [f"The custodian tried: {tried}."] if tried else ["No attack was tried."]
     if tried and not facts["accepted"]:
         lines.append("None of them succeeds more often than the custodian accepts.")
     if facts["accepted"]:
         lines.append("What they achieve is accepted by the plan.")
+    if unlimited:
+        lines.append(f"Reported to the custodian without a limit: {unlimited}.")
     return [*lines, f"Not tried: {untried}."] if tried and untried else lines
 
 
-def _get_title(label: str) -> str:
-    """What an attacker does, by the label of the measure; `averaging_2` is a second of its kind."""
+def _find_attack(label: str) -> type[Measure] | None:
+    """The measure of a label; `averaging_2` is a second of its kind."""
     measures = catalogue.measures()
-    entry = measures.get(label) or measures.get(label.rpartition("_")[0])
+    return measures.get(label) or measures.get(label.rpartition("_")[0])
+
+
+def _has_limit(label: str) -> bool:
+    entry = _find_attack(label)
+    return entry is not None and entry.trial is not None and entry.trial.acceptable is not None
+
+
+def _get_title(label: str) -> str:
+    """What an attacker does, by the label of the measure."""
+    entry = _find_attack(label)
     return entry.attack.title if entry is not None and entry.attack is not None else label

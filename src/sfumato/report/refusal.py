@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sfumato import catalogue
@@ -35,7 +36,7 @@ def render_refusal(attempt: Plain, parties: Mapping[str, str], hint: str) -> str
         "dossier": attempt.get("dossier"),
     }
     page = describe_release(_NOTHING, custody)
-    missed = describe_missed(page["targets"], evidence)
+    missed = describe_missed(page["targets"], evidence, _list_methods(attempt))
     count, total = len(missed), len(page["targets"])
     what = f"{count} of {total} numbers {'is' if count == 1 else 'are'} beyond what was asked."
     return render_page(
@@ -55,14 +56,26 @@ def render_refusal(attempt: Plain, parties: Mapping[str, str], hint: str) -> str
     )
 
 
-def describe_missed(targets: Sequence[Plain], evidence: Mapping[str, Plain]) -> list[Plain]:
-    """The targets that are missed, with the variables that decide, and what to try."""
+def describe_missed(
+    targets: Sequence[Plain], evidence: Mapping[str, Plain], methods: Collection[str] = ()
+) -> list[Plain]:
+    """The targets that are missed, with the variables that decide, and what to try.
+
+    `methods` are those of the plan that was refused: nobody is told to add a step it has.
+    """
     return [
-        {**target, "by": (by := _name_deciding(target, evidence)),
-         "remedy": _suggest_remedy(target, evidence, by)}
+        {"filled_in": "", **target, "by": (by := _name_deciding(target, evidence)),
+         "remedy": _suggest_remedy(target, evidence, by, methods)}
         for target in targets
         if not target["met"]
     ]  # fmt: skip
+
+
+def _list_methods(attempt: Plain) -> set[str]:
+    """The methods of the plan of an attempt, of one table or of several."""
+    plan = tomllib.loads(attempt.get("plan") or "")
+    plans = [plan, *plan.get("tables", {}).values()]
+    return {step["method"] for stated in plans for step in stated.get("steps", ())}
 
 
 def _count_records(evidence: Mapping[str, Plain]) -> int:
@@ -88,12 +101,19 @@ def _name_deciding(target: Plain, evidence: Mapping[str, Plain]) -> str:
     return join_words(name_variables(list(dict.fromkeys(names)) or [n for n in known if n]))
 
 
-def _suggest_remedy(target: Plain, evidence: Mapping[str, Plain], by: str) -> str:
+def _suggest_remedy(
+    target: Plain, evidence: Mapping[str, Plain], by: str, methods: Collection[str]
+) -> str:
     """What brings a missed number nearer to what was asked."""
     result = evidence.get(target.get("measure", ""))
     measure = None if result is None else catalogue.measures().get(result["name"])
     if result is None or measure is None or not by:
         return ""
+    if target.get("filled_in"):
+        return (
+            "as released, the number would be safe. Treat what gives the other variables away: "
+            "leave it out, make it coarser or blur it."
+        )
     if measure.room() == "utility" and not is_share(result["name"], "stayed"):
         return f"protect {by} less, or leave another variable out instead."
     if result["name"] == "recoverable":
@@ -105,4 +125,6 @@ def _suggest_remedy(target: Plain, evidence: Mapping[str, Plain], by: str) -> st
         return f"add a step l_diversity or t_closeness for {by}, or leave it out."
     least = target.get("min")
     k = f" with k = {math.ceil(least)}" if least and least > 1 else ""
-    return f"make {by} coarser, leave one of them out, or add a step k_anonymity{k}."
+    grouped = sorted({"k_anonymity", "l_diversity", "t_closeness"} & {*methods})
+    step = f"raise k in the step {grouped[0]}" if grouped else f"add a step k_anonymity{k}"
+    return f"make {by} coarser, leave one of them out, or {step}."

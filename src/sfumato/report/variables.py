@@ -21,10 +21,12 @@ _ROLES = {
     "person": "tells persons apart",
     "quasi": "known to outsiders",
     "sensitive": "confidential",
-    "other": "neither",
+    "other": "other",
     "weight": "survey weight",
     "cluster": "group of records",
 }
+CHANGES = {"generalised": "made coarser", "pseudonyms": "replaced by codes"}
+"""What was done to cells, in plain words; the method stands with its step."""
 _HIGHEST = 100.0
 
 
@@ -65,19 +67,30 @@ def _list_steps(name: str, facts: Plain, manifest: Plain) -> str:
         return ""
     if not steps:
         return "released as it is"
-    numbers = []
-    for method in dict.fromkeys(steps):
-        numbers += [
-            f"{number} {format_label(method)}"
-            for number, step in enumerate(manifest["methods"], 1)
-            if step["method"] == method and name in step.get("variables", [name])
-        ] or [format_label(method)]
-    return f"step {', '.join(numbers)}"
+    numbers = [
+        str(number)
+        for number, step in enumerate(manifest["methods"], 1)
+        if step["method"] in steps and name in step.get("variables", [name])
+    ]
+    noisy = name in manifest.get("noise", {}).get("variables", {})
+    methods = ", ".join(map(format_label, dict.fromkeys(steps)))
+    how = "given noise" if noisy else CHANGES.get(str(facts.get("cells")), methods)
+    where = f" ({', '.join(numbers)})" if numbers else ""
+    return f"{how}{where}"
 
 
 def describe_steps(manifest: Plain, custody: Plain | None) -> list[dict[str, Any]]:
     """One sentence a step; inside with what a step says it costs."""
-    steps = [_describe_step(step, manifest["variables"]) for step in manifest["methods"]]
+    released = manifest["variables"]
+    roles = (custody or {}).get("input", {}).get("roles", {})
+    # A step that names no variable drops all direct identifiers.
+    direct = [name for name, role in roles.items() if role == "direct" and name not in released]
+    gone = ", ".join(name_variables(direct, released)) or "all direct identifiers"
+    steps = [_describe_step(step, released) for step in manifest["methods"]]
+    steps = [
+        step | {"variables": gone} if step["name"] == "drop" and not step["variables"] else step
+        for step in steps
+    ]
     if custody is None:
         return steps
     losses = [step["fitted"].get("loss", "") for step in custody["steps"]]

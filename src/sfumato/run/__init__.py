@@ -35,7 +35,14 @@ from sfumato.method import Fitted, Method, carry_out
 from sfumato.methods._groups import find_contradictions, find_group_level
 from sfumato.plan import Plan
 from sfumato.plan.profile import list_weaker
-from sfumato.plan.targets import Judgement, Target, find_number, judge, measures_for
+from sfumato.plan.targets import (
+    Judgement,
+    Target,
+    find_number,
+    judge,
+    list_harmless,
+    measures_for,
+)
 from sfumato.progress import Progress, send_progress_to, silent
 from sfumato.randomness import Key
 from sfumato.release import Release, align_original
@@ -249,6 +256,8 @@ def protect(
     for line in list_weaker(plan):
         what = f"Less than the profile {plan.profile} asks for, so it is not met: {line}"
         warnings.warn(what, WeakProtectionWarning, stacklevel=2)
+    for line in list_harmless(plan.targets, plan.measures):
+        warnings.warn(line, WeakProtectionWarning, stacklevel=2)
     where = engine or engine_for(data.frame, progress)
     require_runs(plan, where)
     declared = declare(data, plan)

@@ -25,7 +25,15 @@ from sfumato.io import frames
 from sfumato.measure import Trial
 from sfumato.plan import Plan
 from sfumato.plan.profile import list_weaker
-from sfumato.plan.targets import BARELY, Judgement, Target, find_number, read_for_target
+from sfumato.plan.targets import (
+    BARELY,
+    Judgement,
+    Target,
+    find_number,
+    limits_risk,
+    list_harmless,
+    read_for_target,
+)
 from sfumato.release import Release
 from sfumato.run import list_repeated_identifiers
 from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
@@ -71,6 +79,10 @@ class Lights:
 
     targets: Light
     attacks: Light
+
+    def __repr__(self) -> str:
+        """One short line; `plain` has the reasons."""
+        return f"Lights(targets: {self.targets.colour}, attacks: {self.attacks.colour})"
 
     def plain(self) -> dict[str, Any]:
         """Both with their reasons, for the custody record."""
@@ -210,7 +222,14 @@ def _light_targets(release: Release) -> Light:
         missed = [judgement.describe() for judgement in release.verdict if not judgement.met]
         return Light("red", tuple(missed))
     reasons = [] if plan.targets else ["No target was set, so nothing is guaranteed."]
-    reasons += list_barely_met(release.verdict)
+    harmless = list_harmless(plan.targets, plan.measures)
+    if (
+        plan.targets
+        and not harmless
+        and not any(limits_risk(target, plan.measures) for target in plan.targets)
+    ):
+        harmless = ["No target limits a risk, so no protection is promised."]
+    reasons += [*harmless, *list_barely_met(release.verdict)]
     weaker = f"Less than the profile {plan.profile} asks for"
     reasons += [f"{weaker}: {line}" for line in list_weaker(plan)]
     reasons += [*_list_repeated_names(release), *_list_trajectories(release)]

@@ -40,7 +40,7 @@ from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.plan import Plan
 from sfumato.plan.linked import ConfidentialMeasure, LinkedPlan, split_step
-from sfumato.plan.targets import Judgement, find_number, judge
+from sfumato.plan.targets import Judgement, find_number, judge, list_harmless
 from sfumato.progress import Progress
 from sfumato.randomness import Key
 from sfumato.release import FORMAT, Release
@@ -202,10 +202,14 @@ class LinkedRelease:
         by_table = {name: lights.attacks for name, lights in tables.items()}
         attacks = _combine({**by_table, JOINED: light_attempts(self.plan_of_writing, self.attacks)})
         barely = [f"{JOINED}: {line}" for line in list_barely_met(self.verdict)]
+        harmless = [
+            f"{JOINED}: {line}" for line in list_harmless(self.plan.targets, self.plan.measures)
+        ]
         less = f"Less than the profile {self.plan.profile} asks for"
         weaker = [f"{less}: {line}" for line in self.plan.list_weaker()]
         return Lights(
-            targets.dim([*barely, *weaker, *unmeasured]), attacks.dim(self._list_learnt())
+            targets.dim([*harmless, *barely, *weaker, *unmeasured]),
+            attacks.dim(self._list_learnt()),
         )
 
     @cached_property
@@ -317,6 +321,8 @@ def protect_tables(
     for line in plan.list_weaker():
         what = f"Less than the profile {plan.profile} asks for, so it is not met: {line}"
         warnings.warn(what, WeakProtectionWarning, stacklevel=4)
+    for line in list_harmless(plan.targets, plan.measures):
+        warnings.warn(line, WeakProtectionWarning, stacklevel=4)
     datasets = tables.tables if isinstance(tables, LinkedTables) else tables
     for data in datasets.values():
         frame = data.frame if isinstance(data, Dataset) else data

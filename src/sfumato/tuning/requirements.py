@@ -14,7 +14,7 @@ from sfumato.errors import PlanError, SfumatoError, did_you_mean
 from sfumato.measure import Measure
 from sfumato.methods.drop import Drop
 from sfumato.plan import Plan
-from sfumato.plan.targets import Target, find_number, read_for_target
+from sfumato.plan.targets import Target, find_number, limits_risk, read_for_target
 from sfumato.run import Measures, choose_measures
 from sfumato.tuning.runner import Steps
 from sfumato.utility.information_loss import InformationLoss
@@ -23,7 +23,6 @@ from sfumato.utility.propensity import Propensity
 
 _BY_KNOWN = ("h_index", "linkage")
 _CLASS_SIZE = ("k", "k_of_groups", "k_if_clusters_are_known")
-_MORE_IS_SAFER = (*_CLASS_SIZE, "mean_h", "median_h")
 _DISPLACEMENT = "displacement"
 _PREPARING = ("drop", "pseudonymise", "topcode", "weights")
 """They treat what names people and what is extreme; no other method replaces them."""
@@ -138,28 +137,12 @@ def _select_numbers(measure: Measure, prepared: Dataset) -> tuple[str, ...]:
 
 def require_protection(plan: Plan) -> None:
     """Refuse a plan none of whose targets limits a risk: raw data would meet it, and look safe."""
-    for target in plan.targets:
-        position = find_number(target, plan.measures)
-        if position is None or _limits_risk(target, position[1], plan.measures[position[0]]):
-            return
+    if any(limits_risk(target, plan.measures) for target in plan.targets):
+        return
     raise PlanError(
         "No target limits a risk, so nothing says what is safe.",
         hint="add one, for instance k.min = 5.",
     )
-
-
-def _limits_risk(target: Target, number: str, measure: Measure) -> bool:
-    """Whether the bound lies on the side where the risk is, as far as that side is known."""
-    if measure.room() == "utility":
-        # Of the utility measures only displacement can protect, and only from below.
-        if measure.name != _DISPLACEMENT or number == "outside_domain":
-            return False
-        bound = target.most if number.startswith("stayed") else target.least
-        return bound is not None
-    if number == measure.name:
-        bound = target.least if measure.direction == "higher" else target.most
-        return bound is not None
-    return number not in _MORE_IS_SAFER or target.least is not None
 
 
 def split_steps(plan: Plan, data: Dataset) -> tuple[Steps, Steps]:

@@ -65,3 +65,21 @@ def test_levels_groups_and_odd_requests() -> None:
     for odd in ({"levels": 0}, {"smooth": -1.0}):
         with pytest.raises(PlanError, match="levels"):
             contour(frame(), "x", "y", **odd)
+
+
+def test_no_density_where_no_value_can_be() -> None:
+    """Fares begin at 0, where most are: the areas end there, and none of the density is lost."""
+    fares = np.random.default_rng(1).exponential(20, 2000)
+    data = pl.DataFrame({"fare": fares, "age": np.linspace(20, 60, 2000)})
+    made = contour(data, "fare", "age", protection="generalise")
+    axes = made.axes[0]
+    assert axes.get_xlim()[0] == 0
+    assert axes.get_ylim()[0] < 20
+    counts = np.array([[8, 8], [4, 4], [0, 0]])
+    grid = Grid(label="", x=np.linspace(0, 3, 4), y=np.linspace(5, 7, 3), counts=counts,
+                hidden=0, records=24)  # fmt: skip
+    x, _, free = smooth_grid(grid, 1.0)
+    _, _, ended = smooth_grid(grid, 1.0, ((0.0, np.inf), (-np.inf, np.inf)))
+    inside = x > 0
+    assert ended[inside].sum() == pytest.approx(free.sum(), rel=0.02)
+    assert free[inside].sum() < 0.8 * free.sum()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import PlanError
-from sfumato.figures.public.grid import Grid, TwoLimits
-from sfumato.figures.public.heatmap import crop_to_grids, get_colormap, plot_grids
+from sfumato.figures.public.grid import Grid, Limits, TwoLimits
+from sfumato.figures.public.heatmap import ANYWHERE, crop_to_grids, get_colormap, plot_grids
 from sfumato.figures.public.plot import join_names, make_request
 from sfumato.kernels.arrays import Floats
 
@@ -88,29 +88,60 @@ def contour(  # noqa: PLR0913 - all but three by name only
     if not (isinstance(levels, int) and levels >= 1 and smooth >= 0):
         raise PlanError("levels is a whole number from 1, and smooth is not negative.")
 
-    def draw(panels: Sequence[Axes], grids: Sequence[Grid]) -> None:
+    def draw(
+        panels: Sequence[Axes], grids: Sequence[Grid], possible: tuple[Limits, Limits]
+    ) -> None:
         for axes, grid in zip(panels, grids, strict=True):
-            draw_contours(axes, grid, levels, smooth)
-        crop_to_grids(panels, grids, room=1.5)
+            draw_contours(axes, grid, levels, smooth, possible)
+        crop_to_grids(panels, grids, room=1.5, possible=possible)
 
     return plot_grids(data, request, limits, draw, {"levels": levels, "smooth": smooth})
 
 
-def draw_contours(axes: Axes, grid: Grid, levels: int, smooth: float) -> None:
-    """The lines of one group, and the colours between them."""
-    x, y, density = smooth_grid(grid, smooth)
+def draw_contours(
+    axes: Axes,
+    grid: Grid,
+    levels: int,
+    smooth: float,
+    possible: tuple[Limits, Limits] = (ANYWHERE, ANYWHERE),
+) -> None:
+    """The lines of one group, and the colours between them, within what is possible."""
+    from matplotlib.patches import Rectangle
+
+    x, y, density = smooth_grid(grid, smooth, possible)
     cuts = np.linspace(0, float(density.max()), levels + 2)[1:]
-    axes.contourf(x, y, density.T, levels=cuts, cmap=get_colormap(), alpha=0.9, extend="neither")
+    areas = axes.contourf(
+        x, y, density.T, levels=cuts, cmap=get_colormap(), alpha=0.9, extend="neither"
+    )
     lines = axes.contour(x, y, density.T, levels=cuts[:-1], colors="white", linewidths=0.5)
     lines.set_alpha(0.7)
+    (left, right), (bottom, top) = (
+        (max(low, float(middles[0])), min(high, float(middles[-1])))
+        for (low, high), middles in zip(possible, (x, y), strict=True)
+    )
+    for drawn in (areas, lines):
+        frame = Rectangle((left, bottom), right - left, top - bottom, transform=axes.transData)
+        drawn.set_clip_path(frame)
 
 
-def smooth_grid(grid: Grid, smooth: float) -> tuple[Floats, Floats, Floats]:
-    """The middles of the cells and the density there, relative to the values shown."""
+def smooth_grid(
+    grid: Grid, smooth: float, possible: tuple[Limits, Limits] = (ANYWHERE, ANYWHERE)
+) -> tuple[Floats, Floats, Floats]:
+    """The middles of the cells and the density there, relative to the values shown.
+
+    Where the grid ends with what is possible, the density is mirrored at that end, as that of a
+    curve is: no fare below 0 takes a part of those just above.
+    """
     from scipy.ndimage import gaussian_filter
 
     x, y = (_pad_middles(cuts) for cuts in (grid.x, grid.y))
-    padded = np.pad(grid.counts.astype(np.float64), _PAD)
+    padded = grid.counts.astype(np.float64)
+    for axis, (cuts, ends) in enumerate(zip((grid.x, grid.y), possible, strict=True)):
+        close = [abs(cuts[end] - ends[end]) < (cuts[1] - cuts[0]) / 2 for end in (0, -1)]
+        for side, mirrored in enumerate(close):
+            width = [(0, 0), (0, 0)]
+            width[axis] = (0, _PAD) if side else (_PAD, 0)
+            padded = np.pad(padded, width, mode="symmetric" if mirrored else "constant")
     blurred = gaussian_filter(padded, smooth, mode="constant") if smooth else padded
     area = (grid.x[1] - grid.x[0]) * (grid.y[1] - grid.y[0])
     return x, y, blurred / grid.counts.sum() / area

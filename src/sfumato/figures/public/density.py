@@ -136,6 +136,8 @@ def density(  # noqa: PLR0913 - all but two by name only
             if look.name:
                 axes.lines[-1].set(linestyle=_LINES[index], marker=look.marker, markersize=4.5,
                                    markevery=(10 + 7 * index, 60))  # fmt: skip
+        # Only now: a limit that is set holds its other end, and would cut off the next curve.
+        for axes in panels:
             axes.set_ylim(bottom=0)
         return densities.make_plot(
             figure, share_limits(panels), table=densities.table(),

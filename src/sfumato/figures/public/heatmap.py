@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from sfumato.figures.public.distance import (
 )
 from sfumato.figures.public.grid import (
     Grid,
+    Limits,
     TwoLimits,
     check_two_limits,
     count_bins,
@@ -29,6 +31,7 @@ from sfumato.figures.public.grid import (
     make_grids,
 )
 from sfumato.figures.public.plot import Request, join_names, make_plot, make_request
+from sfumato.figures.public.protected_values import find_possible_range
 from sfumato.figures.public.protection import judge_full_cells, judge_small_cells
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 
 BINS = {"suppress": 30}
 USUAL_BINS = 15
+ANYWHERE: Limits = (-math.inf, math.inf)
+"""A variable without ends."""
 _WHY = "Wide cells were chosen: in a fine grid most cells hold too few records to be shown."
 
 
@@ -109,7 +114,7 @@ def plot_grids(
     data: Any,
     request: Request,
     limits: TwoLimits | None,
-    draw: Callable[[Sequence[Axes], Sequence[Grid]], None],
+    draw: Callable[[Sequence[Axes], Sequence[Grid], tuple[Limits, Limits]], None],
     rule: Mapping[str, Any] | None = None,
 ) -> Plot:
     """Count in cells, and draw a panel for each group; what heatmap and contour share."""
@@ -124,7 +129,7 @@ def plot_grids(
         concerns += judge_full_cells([grid.counts for grid in grids], request.rules)
     with use_house_style():
         figure, panels = make_panels(subjects.labels, *map(subjects.describe, (x, y)))
-        draw(panels, grids)
+        draw(panels, grids, (_find_possible(subjects, x), _find_possible(subjects, y)))
         return make_plot(
             figure,
             panels,
@@ -144,6 +149,12 @@ def plot_grids(
             else label_records_of_grids(subjects, resolved, grids),
             distance=measure_cells(subjects, grids, exact=request.bins is not None),
         )
+
+
+def _find_possible(subjects: Subjects, name: str) -> Limits:
+    """What is possible for a variable in any of the groups."""
+    ranges = [find_possible_range(group, name) for group in subjects.groups]
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
 def measure_cells(subjects: Subjects, grids: Sequence[Grid], *, exact: bool = False) -> Distance:
@@ -166,8 +177,13 @@ def get_colormap() -> Colormap:
     return ListedColormap(colormaps["viridis"](np.linspace(0.12, 0.95, 200)))
 
 
-def draw_cells(panels: Sequence[Axes], grids: Sequence[Grid]) -> None:
+def draw_cells(
+    panels: Sequence[Axes],
+    grids: Sequence[Grid],
+    possible: tuple[Limits, Limits] = (ANYWHERE, ANYWHERE),
+) -> None:
     """The cells of a grid in colour; those that are empty or hidden have none."""
+    del possible  # cells are where values are
     most = max(int(grid.counts.max()) for grid in grids)
     for axes, grid in zip(panels, grids, strict=True):
         counts = np.where(grid.counts > 0, grid.counts, np.nan).T
@@ -197,12 +213,22 @@ def _draw_colorbar(axes: Axes, mesh: Any, text: str) -> None:
     bar.set_label(text, fontsize=SMALL)
 
 
-def crop_to_grids(panels: Sequence[Axes], grids: Sequence[Grid], *, room: float = 1.0) -> None:
+def crop_to_grids(
+    panels: Sequence[Axes],
+    grids: Sequence[Grid],
+    *,
+    room: float = 1.0,
+    possible: tuple[Limits, Limits] = (ANYWHERE, ANYWHERE),
+) -> None:
     """The part of the common grid that shows something in any panel, and some cells more."""
     shown = np.logical_or.reduce([grid.counts > 0 for grid in grids])
     for axis, cuts in enumerate((grids[0].x, grids[0].y)):
         filled = np.flatnonzero(shown.any(axis=1 - axis))
         step = room * (cuts[1] - cuts[0])
-        limits = (float(cuts[filled[0]] - step), float(cuts[filled[-1] + 1] + step))
+        low, high = possible[axis]
+        limits = (
+            max(float(cuts[filled[0]] - step), min(low, float(cuts[filled[0]]))),
+            min(float(cuts[filled[-1] + 1] + step), max(high, float(cuts[filled[-1] + 1]))),
+        )
         for axes in panels:
             axes.set(**{"xlim" if axis == 0 else "ylim": limits})
