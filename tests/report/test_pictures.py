@@ -115,6 +115,10 @@ def test_of_many_variables_the_largest_are_drawn():
     made = build_variable_bars(table, "loss")
     assert made["title"] == "Loss by variable, the 40 largest of 100"
     assert [row["label"] for row in made["rows"]] == [f"x{at}" for at in range(60, 100)]
+    many = [{"variable": f"v{index}", "loss": 0.3 * (index == 2)} for index in range(8)]
+    short = build_variable_bars(many, "loss")
+    assert [row["label"] for row in short["rows"]] == ["v2"]
+    assert short["title"].endswith("; 0 for the 7 others")
     assert build_variable_bars([{"variable": "x", "loss": 0}], "loss")["rows"][0]["share"] == 0
 
 

@@ -52,7 +52,7 @@ from sfumato.utility.information_loss import InformationLoss
 from sfumato.utility.moments import Moments
 
 _MEASURED = ["weight_kg", "glucose", "hdl", "systolic"]
-_NAMES: dict[str, dict[str, str]] = {
+_NAMES: dict[str, dict[str, Any]] = {
     "nhs_number": {"label": "NHS number"},
     "income": {"unit": "pounds"},
     "height": {"unit": "cm"},

@@ -57,6 +57,10 @@ def build_bars(table: Table) -> Chart:
     }
 
 
+_FEW = 6
+"""Variables of which nothing is to be seen; so many are counted, fewer are drawn."""
+
+
 def build_variable_bars(table: Table, name: str) -> Chart:
     """Bars of one number per variable; of many variables the largest, in the table's order."""
     sizes = [_get_size(row[name]) for row in table]
@@ -64,6 +68,10 @@ def build_variable_bars(table: Table, name: str) -> Chart:
     # Ties by the order of the table, so that the page does not change between runs.
     ranked = sorted(range(len(table)), key=lambda index: (-sizes[index], index))
     more = f", the {_MOST_BARS} largest of {len(table):,}" if len(table) > _MOST_BARS else ""
+    nothing = [index for index in ranked if table[index][name] == 0]
+    if _FEW <= len(nothing) < len(table) <= _MOST_BARS:
+        ranked = [index for index in ranked if index not in nothing]
+        more = f"; 0 for the {len(nothing)} others"
     return {
         "title": f"{format_label(name).capitalize()} by variable{more}",
         "rows": [

@@ -122,6 +122,7 @@ def draw_contours(
     for drawn in (areas, lines):
         frame = Rectangle((left, bottom), right - left, top - bottom, transform=axes.transData)
         drawn.set_clip_path(frame)
+        drawn.set_in_layout(False)  # it lies within the axes, whatever its frame
 
 
 def smooth_grid(

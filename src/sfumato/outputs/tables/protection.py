@@ -54,6 +54,11 @@ class _Draft:
 def protect_table(counts: CellCounts, request: TableRequest) -> Table:
     """Hide or round what must not be seen, and say what asks for a second look."""
     number = int(counts.unit_counts[-1])
+    if request.k == request.rules.k > number - request.rules.k:
+        raise OutputRefused(
+            f"A table needs at least {2 * request.k} {counts.units.word}, twice the rules' k.",
+            hint="publish it of more people.",
+        )
     if request.k > number - request.rules.k:
         raise OutputRefused(
             # The exact end would disclose the exact number of records.
