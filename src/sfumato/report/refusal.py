@@ -109,16 +109,12 @@ def _suggest_remedy(
     measure = None if result is None else catalogue.measures().get(result["name"])
     if result is None or measure is None or not by:
         return ""
-    if target.get("filled_in"):
-        return (
-            "as released, the number would be safe. Treat what gives the other variables away: "
-            "leave it out, make it coarser or blur it."
-        )
+    if target.get("filled_in") or result["name"] == "recoverable":
+        # Blurring what is given back does not help: unchanged variables give it back.
+        source = "the attacker works from" if target.get("filled_in") else f"gives {by} back"
+        return f"make coarser, or leave out, what {source}."
     if measure.room() == "utility" and not is_share(result["name"], "stayed"):
         return f"protect {by} less, or leave another variable out instead."
-    if result["name"] == "recoverable":
-        # Blurring what is given back does not help: unchanged variables give it back.
-        return f"make coarser, or leave out, what gives {by} back."
     if measure.of == "pair":
         return f"blur {by} further: a larger noise, wider ranges, or leave it out."
     if "confidential" in result["details"]:
