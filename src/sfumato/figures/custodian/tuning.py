@@ -182,10 +182,13 @@ def _label_front(
         text = wrap_name(candidate.describe(), width=_LINE, lines=1)
         x, y = places[candidate.number]
         wide, high = measure_width(text, _LABEL), 1.3 * _LABEL / 72
+        near = _BESIDE / 2
+        # Above or below first: the bound and the front run through the point, and would strike
+        # a name beside it through.
         for align, left, low in (
+            ("left", near, near), ("right", -near - wide, near),
+            ("left", near, -near - high), ("right", -near - wide, -near - high),
             ("left", _BESIDE, -high / 2), ("right", -_BESIDE - wide, -high / 2),
-            ("left", 0.0, _BESIDE), ("left", 0.0, -_BESIDE - high),
-            ("right", -wide, _BESIDE), ("right", -wide, -_BESIDE - high),
         ):  # fmt: skip
             box = (x + left, y + low, x + left + wide, y + low + high)
             inside = min(box) >= 0 and box[2] <= room[0] and box[3] <= room[1]
