@@ -20,7 +20,7 @@ from sfumato.plan.targets import Judgement, Target, read_targets
 from sfumato.report import render_report
 from sfumato.report.measured import describe_target
 from sfumato.run import attacks as attacking
-from sfumato.run.lights import Light, judge_attacks
+from sfumato.run.lights import Light, find_shared_secrets, judge_attacks
 from sfumato.storage.opening import read_custody, read_manifest
 from sfumato.storage.verifying import verify_release
 
@@ -72,6 +72,32 @@ def release(
 @pytest.fixture(scope="module")
 def safe() -> sf.Release:
     return release()
+
+
+def test_a_secret_that_everybody_alike_shares_is_amber_unless_a_target_asks_about_it():
+    """k = 10 hides who is who; of the north everybody knows all the same."""
+    frame = people().with_columns(
+        illness=pl.when(region="north").then(pl.lit("gout")).otherwise("illness")
+    )
+    steps = [sf.methods.Drop(variables=["age"]), *SAFE]
+    silent = release(steps, frame=frame)
+    share = frame["region"].to_list().count("north") / len(frame)
+    assert find_shared_secrets(silent) == {"illness": share}
+    assert silent.lights.targets.colour == "amber"
+    (reason,) = silent.lights.targets.reasons
+    assert reason.startswith(f"{100 * share:.3g} % of the people share their 'illness'")
+    stated = release(steps, {"k.min": 10, "attribute_disclosure.max": 0.5}, frame)
+    assert find_shared_secrets(stated) == {}
+    assert stated.lights.targets.colour == "green"
+    apart = release(steps, frame=people())
+    assert find_shared_secrets(apart) == {}
+    assert apart.lights.targets.colour == "green"
+
+
+def test_who_stands_alone_shares_no_secret():
+    alone = release([sf.methods.Drop(), sf.methods.Weights(levels=3)], {"uniqueness.max": 0.99})
+    assert alone.evidence["uniqueness"].details["k"] == 1
+    assert find_shared_secrets(alone) == {}
 
 
 EXPOSED = [sf.methods.Drop()]

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from sfumato import catalogue
 from sfumato.cells.pairs import quote_names
 from sfumato.engines import engine_for
-from sfumato.errors import TargetError
+from sfumato.errors import SfumatoError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.measure import Trial
@@ -35,12 +35,17 @@ from sfumato.plan.targets import (
     read_for_target,
 )
 from sfumato.release import Release
+from sfumato.risk.attribute_disclosure import AttributeDisclosure
 from sfumato.run import list_repeated_identifiers
 from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
 
 Colour = Literal["green", "amber", "red"]
 _ROOM = 0.06
 _LEDGER = "untouched"
+_OF_SECRETS = ("attribute_disclosure", "diversity", "closeness")
+"""Measures of what people alike give away of each other."""
+_COMPANY = 2
+"""Records of a class in which somebody is not alone."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +237,11 @@ def _light_targets(release: Release) -> Light:
     reasons += [*harmless, *list_barely_met(release.verdict)]
     weaker = f"Less than the profile {plan.profile} asks for"
     reasons += [f"{weaker}: {line}" for line in list_weaker(plan)]
-    reasons += [*_list_repeated_names(release), *_list_trajectories(release)]
+    reasons += [
+        *_list_repeated_names(release),
+        *_list_trajectories(release),
+        *_list_shared_secrets(release),
+    ]
     if frames.is_distributed(release.dataset.frame) and plan.targets:
         reasons.append(
             "Targets are measured of the cells as they stand. On a cluster, what other variables "
@@ -277,6 +286,46 @@ def _list_trajectories(release: Release) -> list[str]:
                 "target on k_of_trajectories."
             )
     return reasons
+
+
+def find_shared_secrets(release: Release) -> dict[str, float]:
+    """The share of people whose secret is that of everybody alike, by variable no target is on.
+
+    Nobody stands alone in a release with k = 5, and yet a class in which all died says it of each.
+    Where somebody does stand alone, there are no people alike, and k says what is wrong.
+    """
+    data = release.dataset
+    judged = {judgement.measure for judgement in release.verdict}
+    covered = {
+        name
+        for label, evidence in release.evidence.items()
+        if label in judged and evidence.name in _OF_SECRETS
+        for name in str(evidence.details.get("confidential", "")).split(", ")
+    }
+    known = data.schema.having("quasi")
+    secrets = [name for name in data.schema.having("sensitive") if name not in covered]
+    if not known or not secrets:
+        return {}
+    evidence = AttributeDisclosure(confidential=secrets).measure(data)
+    if evidence.details["smallest_class"] < _COMPANY:
+        return {}
+    table = frames.wrap(evidence.table)
+    shares = zip(table["variable"].to_list(), table[evidence.name].to_list(), strict=True)
+    return {name: share for name, share in shares if share > 0}
+
+
+def _list_shared_secrets(release: Release) -> list[str]:
+    """What a second look is for where no target asks what people alike give away."""
+    try:
+        shares = find_shared_secrets(release)
+    except SfumatoError as error:
+        return [f"Whether people who look alike share a secret could not be measured: {error.what}"]
+    return [
+        f"{100 * share:.3g} % of the people share their '{name}' with everybody who looks like "
+        "them, so whoever finds their class learns it, and no target asks about that. Set one on "
+        "attribute_disclosure, or add l_diversity or t_closeness."
+        for name, share in shares.items()
+    ]
 
 
 def list_barely_met(verdict: Iterable[Judgement]) -> list[str]:

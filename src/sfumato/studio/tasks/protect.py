@@ -32,8 +32,7 @@ from sfumato.report.measured import (
 from sfumato.report.refusal import describe_missed
 from sfumato.report.variables import describe_ledger
 from sfumato.report.wording import format_percent
-from sfumato.risk.attribute_disclosure import AttributeDisclosure
-from sfumato.run.lights import list_judged_attacks
+from sfumato.run.lights import find_shared_secrets, list_judged_attacks
 from sfumato.run.linked import LinkedRelease, collect_judgements
 from sfumato.schema import Schema
 from sfumato.studio.plan_parts import WHOLE, get_part
@@ -187,27 +186,20 @@ def try_plan(work: Work, *, tier: str = "") -> dict[str, Any]:
     else:
         judged, evidence, records = release.verdict, release.evidence, len(release.dataset)
     outcome = _describe_outcome(judged, evidence)
-    return {"met": True, "hint": "", "records": records, "secrets": _find_secrets(release),
+    return {"met": True, "hint": "", "records": records, "secrets": _describe_secrets(release),
             **outcome}  # fmt: skip
 
 
-def _find_secrets(release: Release | LinkedRelease) -> dict[str, Any] | None:
-    """Whose secret everybody learns who finds the people alike, where no target asks about it.
-
-    Nobody stands alone in a release with k = 5, and yet a class in which all died says it of each.
-    """
+def _describe_secrets(release: Release | LinkedRelease) -> dict[str, Any] | None:
+    """The secret that most people share with all who are alike, where no target asks about it."""
     if isinstance(release, LinkedRelease):
         return None  # the joined view measures it, and the plan of several tables holds it
-    asked = {release.evidence[item.measure].name for item in release.verdict}
-    if asked & {"attribute_disclosure", "diversity", "closeness"}:
+    try:
+        shares = find_shared_secrets(release)
+    except SfumatoError:
+        return None  # the light of the targets says so
+    if not shares:
         return None
-    data = release.dataset
-    secrets = [name for name, column in data.schema.items() if column.role == "sensitive"]
-    known = any(column.role == "quasi" for column in data.schema.values())
-    if not secrets or not known or not frames.is_in_memory(data.frame):
-        return None
-    shares = {name: AttributeDisclosure(confidential=[name]).measure(data).value
-              for name in secrets}  # fmt: skip
     worst = max(shares, key=lambda name: shares[name])
     return {"variable": worst, "share": shares[worst], "text": format_percent(shares[worst])}
 
