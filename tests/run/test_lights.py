@@ -85,7 +85,7 @@ def test_a_secret_that_everybody_alike_shares_is_amber_unless_a_target_asks_abou
     assert find_shared_secrets(silent) == {"illness": share}
     assert silent.lights.targets.colour == "amber"
     (reason,) = silent.lights.targets.reasons
-    assert reason.startswith(f"{100 * share:.3g} % of the people share their 'illness'")
+    assert f"learns it: 'illness' of {100 * share:.3g} % of the people." in reason
     stated = release(steps, {"k.min": 10, "attribute_disclosure.max": 0.5}, frame)
     assert find_shared_secrets(stated) == {}
     assert stated.lights.targets.colour == "green"

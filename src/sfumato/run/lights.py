@@ -320,12 +320,16 @@ def _list_shared_secrets(release: Release) -> list[str]:
         shares = find_shared_secrets(release)
     except SfumatoError as error:
         return [f"Whether people who look alike share a secret could not be measured: {error.what}"]
-    return [
-        f"{100 * share:.3g} % of the people share their '{name}' with everybody who looks like "
-        "them, so whoever finds their class learns it, and no target asks about that. Set one on "
+    if not shares:
+        return []
+    worst_first = sorted(shares.items(), key=lambda item: -item[1])
+    secrets = ", ".join(f"'{name}' of {100 * share:.3g} %" for name, share in worst_first)
+    reason = (
+        "Some people share a secret with everybody who looks like them, so whoever finds their "
+        f"class learns it: {secrets} of the people. No target asks about that. Set one on "
         "attribute_disclosure, or add l_diversity or t_closeness."
-        for name, share in shares.items()
-    ]
+    )
+    return [reason]
 
 
 def list_barely_met(verdict: Iterable[Judgement]) -> list[str]:
