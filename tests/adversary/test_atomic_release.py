@@ -29,7 +29,12 @@ KEY = bytes(32)
 def protect(intervals: int = 2) -> sf.Release:
     data = sf.Dataset(sf.datasets.cohort(60), sf.datasets.cohort_schema())
     steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=intervals)]
-    plan = sf.Plan(schema=data.schema, steps=steps, targets={"k.max": 59})
+    plan = sf.Plan(
+        schema=data.schema,
+        steps=steps,
+        targets={"k.min": 2},
+        evaluate=[sf.risk.Uniqueness(known=["sex"])],
+    )
     return sf.protect(data, plan, key=KEY)
 
 
@@ -158,7 +163,8 @@ def start_slow_writer(folder, *before: str) -> subprocess.Popen[str]:
         data = sf.Dataset(sf.datasets.cohort(60), sf.datasets.cohort_schema())
         accepted = Writing(accept_attacks="nobody is in it")
         plan = sf.Plan(
-            schema=data.schema, steps=[sf.methods.Drop()], targets={"k.max": 59}, release=accepted
+            schema=data.schema, steps=[sf.methods.Drop()], targets={"k.min": 2},
+            evaluate=[sf.risk.Uniqueness(known=["sex"])], release=accepted,
         )
         sf.protect(data, plan, key=bytes(32)).write(sys.argv[1], ledger=False)
     """)

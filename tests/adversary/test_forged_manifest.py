@@ -17,7 +17,12 @@ from sfumato.storage.verifying import verify_release
 def folder(tmp_path):
     data = sf.Dataset(sf.datasets.cohort(60), sf.datasets.cohort_schema())
     steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=2)]
-    plan = sf.Plan(schema=data.schema, steps=steps, targets={"k.max": 59})
+    plan = sf.Plan(
+        schema=data.schema,
+        steps=steps,
+        targets={"k.min": 2},
+        evaluate=[sf.risk.Uniqueness(known=["sex"])],
+    )
     return sf.protect(data, plan, key=bytes(32)).write(tmp_path / "release", ledger=False)
 
 

@@ -20,7 +20,12 @@ KEY = sf.Key(bytes(range(32)))
 
 def protect(cohort, intervals: int = 3, key: sf.Key | None = KEY) -> sf.Release:
     steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=intervals)]
-    plan = sf.Plan(schema=cohort.schema, steps=steps, targets={"k.max": 299})
+    plan = sf.Plan(
+        schema=cohort.schema,
+        steps=steps,
+        targets={"k.min": 2},
+        evaluate=[sf.risk.Uniqueness(known=["sex"])],
+    )
     return sf.protect(cohort, plan, key=key)
 
 

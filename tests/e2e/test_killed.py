@@ -22,7 +22,8 @@ folder_path, wanted, at = sys.argv[1], sys.argv[2] == "overwrite", int(sys.argv[
 data = sf.Dataset(sf.datasets.cohort(50), sf.datasets.cohort_schema())
 steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=2 + wanted)]
 quick = Writing(attack_seconds=0, accept_attacks="a test")
-plan = sf.Plan(schema=data.schema, steps=steps, targets={"k.max": 49}, release=quick)
+plan = sf.Plan(schema=data.schema, steps=steps, targets={"k.min": 2}, release=quick,
+               evaluate=[sf.risk.Uniqueness(known=["sex"])])
 calls = 0
 
 def deadly(function):
