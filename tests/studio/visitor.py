@@ -138,7 +138,8 @@ def start_studio(folder: Path, root: Path, *arguments: str, **environment: str) 
         [sys.executable, "-m", "sfumato", "studio", "--no-browser", "--json",
          "--folder", str(root), "--sessions", str(folder), *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "COLUMNS": "200", "SFUMATO_LEDGER": str(ledger), **environment},
+        env={**os.environ, "COLUMNS": "200", "PYTHONUNBUFFERED": "",  # as people start it
+             "SFUMATO_LEDGER": str(ledger), **environment},
     )  # fmt: skip
     assert process.stdout is not None
     lines: list[str] = []

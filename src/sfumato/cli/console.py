@@ -49,6 +49,7 @@ def show_json(content: Any) -> None:
     """One JSON document on stdout, and nothing else."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=str, allow_nan=False)
     sys.stdout.write(text + "\n")
+    sys.stdout.flush()  # a program that reads it does not wait for a server to end
 
 
 # What moves the cursor, talks to the terminal or turns the direction of writing around
