@@ -7,6 +7,7 @@ missing=()
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || missing+=(postgresql)
 command -v java >/dev/null || [ -n "${JAVA_HOME:-}" ] || missing+=(openjdk-17-jre-headless)
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
+ls /usr/lib/*/libatomic.so.1 >/dev/null 2>&1 || missing+=(libatomic1)  # Playwright's own Node.js wants it
 command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
 [ "${#missing[@]}" -gt 0 ] || exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

@@ -91,10 +91,7 @@ def parse(text: str) -> Predicate:
 
     try:
         text.encode()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", SyntaxWarning)
-            # Python reads the syntax; nothing of it is ever evaluated.
-            tree = ast.parse(_QUOTED.sub(substitute, text).strip(), mode="eval")
+        tree = _read_syntax(_QUOTED.sub(substitute, text).strip())
         predicate = _read(tree.body, names, _DEEPEST)
         for comparison in list_comparisons(predicate):
             "".join(map(str, comparison.constants)).encode()
@@ -105,6 +102,16 @@ def parse(text: str) -> Predicate:
             "is not a statement that can be read", _suggest_corrections(text) + ALLOWED
         ) from None
     return predicate
+
+
+def _read_syntax(text: str) -> ast.Expression:
+    """Python reads the syntax; nothing of it is ever evaluated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SyntaxWarning)
+        try:
+            return ast.parse(text, mode="eval")
+        except ValueError as error:  # of a null byte, before Python 3.11.4
+            raise SyntaxError from error
 
 
 def list_variables(predicate: Predicate) -> tuple[str, ...]:
