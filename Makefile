@@ -43,7 +43,7 @@ system:
 	bash tools/system.sh
 
 unit: setup system
-	$(BIN)/pytest -n 2 --dist worksteal -m "not study and not spark"
+	$(BIN)/pytest -n 3 --dist worksteal -m "not study and not spark"  # some wait: servers, browsers
 
 spark: setup system
 	$(BIN)/pytest -n 0 -m "spark and not study" tests/engines  # one cluster, started once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import getpass
 import os
 import re
 import shutil
@@ -90,8 +91,10 @@ def write_configuration(folder: Path, studio: RunningStudio, port: int) -> Path:
         for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     file = folder / "nginx.conf"
+    # Its workers read the passwords in a folder of ours, so they are who we are.
+    user = f"user {getpass.getuser()};\n" if os.geteuid() == 0 else ""
     file.write_text(
-        f"pid {folder / 'pid'};\nerror_log {folder / 'errors'};\ndaemon off;\n"
+        f"{user}pid {folder / 'pid'};\nerror_log {folder / 'errors'};\ndaemon off;\n"
         f"events {{}}\nhttp {{\naccess_log {folder / 'log'};\n{places}{text}}}\n"
     )
     return file
@@ -101,9 +104,6 @@ def write_configuration(folder: Path, studio: RunningStudio, port: int) -> Path:
 def proxied(tmp_path_factory) -> Iterator[Proxied]:
     nginx = find_nginx()
     folder = tmp_path_factory.mktemp("nginx")
-    # Its workers run as another user, who reads the passwords.
-    for place in (folder, *folder.parents[:2]):
-        place.chmod(0o755)
     lines = []
     for name, word in PASSWORDS.items():
         run = subprocess.run(["openssl", "passwd", "-apr1", "-stdin"], input=word, text=True,
