@@ -16,6 +16,7 @@ from contextlib import suppress
 
 import pytest
 from tests.soak import kills
+from tests.waiting import PATIENCE
 
 import sfumato as sf
 from sfumato.errors import ReleaseError
@@ -192,7 +193,7 @@ def test_a_writer_in_another_container_is_left_alone(tmp_path):
     """Its process number is nobody here, and it lives."""
     child = start_slow_writer(tmp_path / "theirs", "unshare", "-rpf", "--mount-proc")
     protect().write(tmp_path / "ours", ledger=False)
-    child.communicate("go\n", timeout=60)
+    child.communicate("go\n", timeout=PATIENCE)
     assert child.returncode == 0
     assert is_whole(tmp_path / "theirs")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ours", "theirs"]
@@ -201,7 +202,7 @@ def test_a_writer_in_another_container_is_left_alone(tmp_path):
 def test_what_a_killed_writer_left_is_removed(tmp_path):
     child = start_slow_writer(tmp_path / "theirs")
     child.send_signal(signal.SIGKILL)
-    child.communicate(timeout=60)
+    child.communicate(timeout=PATIENCE)
     left = [path.name for path in tmp_path.iterdir()]
     assert len(left) == 2, "the partial folder and its lock"
     assert all(name.startswith(".sfumato-partial-") for name in left)

@@ -331,11 +331,11 @@ def attack_fields(
             # Every text as it is; lists and tables of it in turn
             shapes = list_shapes(text)
             for value in (shapes[0], shapes[1 + (number + start) % (len(shapes) - 1)]):
-                started = time.perf_counter()
+                started = time.process_time()
                 result = attack(path, value, canaries, data)
                 assert EVENTS == [], (path, text[:80])
                 assert SECRET not in result, (path, text[:80])
-                assert time.perf_counter() - started < 30, (path, text[:80])
+                assert time.process_time() - started < 30, (path, text[:80])
     assert canaries.list_files() == before
     assert canaries.visits == []
 

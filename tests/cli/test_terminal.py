@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from tests.cli.command_line import TERMINAL, sfumato
+from tests.waiting import PATIENCE
 
 import sfumato as sf
 from sfumato import catalogue
@@ -181,7 +182,7 @@ def test_ctrl_c_stops_what_does_not_listen_and_says_what_was_kept(tmp_path):
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=120)
+    _, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "Interrupted. Complete, and kept: 'complete.txt'." in told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["complete.txt", "few.csv"]

@@ -1,9 +1,15 @@
 """What Sfumato gives under fixed keys, as a table of digests: the safety net of a refactoring.
 
 Moving modules and renaming functions must change none of the numbers, released bytes, public
-names, options or fields of a plan. `digests.json` holds a line for each of them: a short SHA-256
-of what was computed, or, for names, options and fields, the readable text itself.
-`test_digests.py` computes all of it again and names what differs.
+names, options or fields of a plan. `digests.json` holds a line for each of them:
+
+- what is promised to the byte (released files, drawn values, cells, codes, manifests): a short
+  SHA-256;
+- results that pass through BLAS, LAPACK or the maths library, whose last bits depend on the
+  processor: the numbers themselves, compared within `TOLERANCE`, long columns by five numbers;
+- names, options and fields: the readable text.
+
+`test_digests.py` computes all of it again and names what differs, with the number before and now.
 
 Prose is left out on purpose: assumptions, warnings, reasons, help texts, titles, captions, and
 every text of more than three words may be reworded. Everything is reached through
@@ -89,13 +95,21 @@ DIGITS = 10
 WAYS = (None, "suppress", "generalise", "deterministic", "noise")
 ROOMS = ("methods", "risk", "utility", "plots", "pictures", "tables", "outputs", "datasets",
          "attackers", "peering", "hierarchies")  # fmt: skip
+TOLERANCE = 1e-6
+"""By which a number that passed through linear algebra may differ, relative to its size."""
+RANKED = {"rhat": 0.02, "ess": 0.1, "ess_tail": 0.1}
+"""The same for what compares the ranks of draws: one exchange of neighbours moves it."""
 _NOTHING = 1e-13
+_FEW = 8
+"""Numbers up to which a column is held as it is."""
 _WORDS = 3
 _PROSE = ("assumptions", "warnings", "reason", "reasons", "made_by")
 _LISTED = re.compile(r"\S+(?:(?:, | \+ )\S+)*")
 
 Entries = dict[str, Any]
-"""By name: text, of which a digest is kept; or a list of readable texts, which is kept itself."""
+"""By name: text, of which a digest is kept; or what is kept itself: readable texts, or numbers."""
+Numbers = dict[str, Any]
+"""By place the numbers of a result, and as `text` a digest of its words and whole numbers."""
 
 
 # Values as text ----------------------------------------------------------------------------------
@@ -154,14 +168,80 @@ def lines(value: Any, digits: int = DIGITS) -> str:
     return json.dumps(plain)
 
 
-def numbers(found: sf.Evidence) -> str:
+def numbers(result: Any) -> Numbers:
+    """The numbers of a result by their place, long columns summed up; of all else a digest."""
+    kept: Numbers = {}
+    words: list[str] = []
+    _collect_numbers("", rounded(result, 12), kept, words)
+    return {"text": digest("\n".join(words)), **kept}
+
+
+def _collect_numbers(place: str, value: Any, kept: Numbers, words: list[str]) -> None:
+    if isinstance(value, float):
+        kept[place] = value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _collect_numbers(f"{place}.{key}" if place else key, item, kept, words)
+    elif isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value):
+        for position, item in enumerate(value):
+            name, inner = str(position), item
+            if isinstance(item, list) and len(item) == 3 and isinstance(item[0], str):  # a column
+                name, kind, inner = item
+                words.append(f"{place}.{name}: {kind}")
+            _collect_numbers(f"{place}.{name}" if place else name, inner, kept, words)
+    elif isinstance(value, list) and any(isinstance(item, float) for item in value):
+        floats = np.array([item for item in value if isinstance(item, float)])
+        few = len(value) <= _FEW
+        kept[place] = floats.tolist() if few else rounded(_sum_up(floats), 12)
+        words.append(f"{place}: {['#' if isinstance(item, float) else item for item in value]}")
+    else:
+        words.append(f"{place}: {value}")
+
+
+def _sum_up(floats: np.ndarray) -> dict[str, float]:
+    """A long column in five numbers; the last one hangs on the order too."""
+    weights = (np.arange(len(floats)) * 0.618) % 1
+    return {
+        "lowest": float(floats.min()),
+        "highest": float(floats.max()),
+        "mean": float(floats.mean()),
+        "sd": float(floats.std()),
+        "weighted": float((weights * floats).mean()),
+    }
+
+
+def list_changed_numbers(before: Numbers, after: Numbers) -> list[str]:
+    """Each number that is gone, new or further from the one before than it may be."""
+    changed = []
+    for place in {**before, **after}:
+        was, now = before.get(place, "nothing"), after.get(place, "nothing")
+        if not _agree(was, now, RANKED.get(place.rpartition(".")[2], TOLERANCE)):
+            changed.append(f"{place}: was {was}, is {now}")
+    return changed
+
+
+def _agree(was: Any, now: Any, tolerance: float) -> bool:
+    if isinstance(was, dict) and isinstance(now, dict):
+        was, now = list(was.values()), list(now.values())
+    if isinstance(was, str) or isinstance(now, str):
+        return bool(was == now)
+    one, other = np.atleast_1d(np.asarray(was)), np.atleast_1d(np.asarray(now))
+    if one.shape != other.shape:
+        return False
+    size = max(np.abs(one).max(initial=0), np.abs(other).max(initial=0))
+    return bool(np.all(np.abs(one - other) <= tolerance * size + _NOTHING / TOLERANCE))
+
+
+def evidence_numbers(found: sf.Evidence) -> Numbers:
     """Everything of an evidence but its prose."""
     plain = ("name", "subject", "value", "direction", "interval", "baseline", "audience")
     kept = {name: getattr(found, name) for name in plain}
-    return lines({**kept, "details": found.details, "table": found.table, "records": found.records})
+    return numbers(
+        {**kept, "details": found.details, "table": found.table, "records": found.records}
+    )
 
 
-def attempted(make: Callable[[], str]) -> str:
+def attempted(make: Callable[[], Any]) -> Any:
     """What was made, or the kind of refusal."""
     try:
         return make()
@@ -236,8 +316,8 @@ def measures() -> Entries:
     return {label: attempted(partial(_told, take)) for label, take in _taken()}
 
 
-def _told(take: Callable[[], sf.Evidence]) -> str:
-    return numbers(take())
+def _told(take: Callable[[], sf.Evidence]) -> Numbers:
+    return evidence_numbers(take())
 
 
 def prose() -> dict[str, list[str]]:
@@ -266,7 +346,9 @@ def _released(label: str, data: sf.Dataset, plan: sf.Plan) -> Entries:
     found[f"{label} release"] = exact(made.data)
     found[f"{label} manifest"] = lines(made.manifest)
     found[f"{label} steps"] = lines([dict(one) for one in made.fitted])
-    found |= {f"{label} evidence {name}": numbers(one) for name, one in made.evidence.items()}
+    found |= {
+        f"{label} evidence {name}": evidence_numbers(one) for name, one in made.evidence.items()
+    }
     with tempfile.TemporaryDirectory() as folder:
         where = made.write(Path(folder) / "release", ledger=False)
         files = sorted(one for one in where.rglob("*") if one.is_file())
@@ -292,7 +374,7 @@ def demo() -> Entries:
         "cohort 300": exact(cohort().frame),
         "cohort 1500": exact(cohort(1500).frame),
         "cohort schema": sf.Plan(schema=sf.datasets.cohort_schema()).text(),
-        "simulated": exact(some),
+        "simulated": numbers(some),
         **_released("demo", data, plan),
     }
 
@@ -366,15 +448,15 @@ def figures() -> Entries:
     return found
 
 
-def _tried(call: Callable[..., Any], way: str | None) -> str:
+def _tried(call: Callable[..., Any], way: str | None) -> Numbers:
     return _drawn(call(protection=way, key=KEY))
 
 
-def _drawn(plot: Any) -> str:
+def _drawn(plot: Any) -> Numbers:
     kept = {"audience": plot.audience, "verdict": plot.verdict, "rule": plot.rule,
             "details": plot.details, "table": plot.table}  # fmt: skip
     _close(plot)
-    return lines(kept)
+    return numbers(kept)
 
 
 def _close(picture: Any) -> None:
@@ -388,9 +470,8 @@ def pictures() -> Entries:
     found: Entries = {}
     for name, draw in sorted(_sample_pictures().items()):
         picture = draw()
-        found[name] = lines(
-            {"audience": picture.audience, "axes": [_shapes(one) for one in picture.figure.axes]}, 8
-        )
+        axes = {str(at): _shapes(one) for at, one in enumerate(picture.figure.axes)}
+        found[name] = numbers({"audience": picture.audience, **axes})
         _close(picture)
     return found
 
@@ -449,8 +530,8 @@ def tables() -> Entries:
     return found
 
 
-def _attacked(table: Any) -> str:
-    return lines(table.attack())
+def _attacked(table: Any) -> Numbers:
+    return numbers(table.attack())
 
 
 def fits() -> Entries:
@@ -479,11 +560,11 @@ def fits() -> Entries:
         if made.engine != engine:
             msg = f"fitted by {made.engine}, not {engine}"
             raise AssertionError(msg)
-        found[f"{engine} summary"] = lines(made.summary(), 8)
-        found[f"{engine} efficiency"] = lines(list(made.efficiency_rows), 8)
+        found[f"{engine} summary"] = numbers(made.summary())
+        found[f"{engine} efficiency"] = numbers({one["term"]: one for one in made.efficiency_rows})
     for method in ("moments", "calibration", "simex"):
         made = sf.fit("y ~ x + z", frame, noise=noise, method=method, seed=3)
-        found[f"{method} summary"] = lines(made.summary(), 8)
+        found[f"{method} summary"] = numbers(made.summary())
     return found
 
 
@@ -512,24 +593,24 @@ def searches() -> Entries:
     joint = sf.peering.recommend_jointly(data, "diagnosis", known, enough=0.9)
     gained = sf.peering.gains(data, "diagnosis", known)
     return {
-        "sweep": lines(swept),
-        "tune table": lines(tuned.table),
+        "sweep": numbers(swept),
+        "tune table": numbers(tuned.table),
         "tune plans": "\n\n".join(one.plan.text() for one in tuned.candidates),
         "tune best": tuned.plan.text(),
-        "calibrate table": lines(size.table),
-        "calibrate groups": lines(size.groups),
-        "calibrate chosen": lines([size.met, size.share, size.achieved, size.error, size.worst])
-        + sf.Plan(steps=[size.step]).text(),
-        "efficiency": lines({"ratio": cost.determinant_ratio, "table": cost.table}),
-        "recommend table": lines(alone.table),
+        "calibrate table": numbers(size.table),
+        "calibrate groups": numbers(size.groups),
+        "calibrate chosen": numbers([size.met, size.share, size.achieved, size.error, size.worst]),
+        "calibrate step": sf.Plan(steps=[size.step]).text(),
+        "efficiency": numbers({"ratio": cost.determinant_ratio, "table": cost.table}),
+        "recommend table": numbers(alone.table),
         "recommend steps": sf.Plan(steps=alone.steps).text(),
-        "recommend jointly table": lines(joint.table),
-        "recommend jointly": lines([joint.before, joint.protected, joint.reached])
-        + sf.Plan(steps=joint.steps).text(),
-        "gains": lines({"table": gained.table, "peers": gained.peers}),
-        "widths": lines(sf.peering.widths(data, "diagnosis", "household_size", known)),
-        "assess": "\n".join(map(numbers, sf.assess(data).values())),
-        "hierarchies": lines(
+        "recommend jointly table": numbers(joint.table),
+        "recommend jointly": numbers([joint.before, joint.protected, joint.reached]),
+        "recommend jointly steps": sf.Plan(steps=joint.steps).text(),
+        "gains": numbers({"table": gained.table, "peers": gained.peers}),
+        "widths": numbers(sf.peering.widths(data, "diagnosis", "household_size", known)),
+        **{f"assess {name}": evidence_numbers(one) for name, one in sf.assess(data).items()},
+        "hierarchies": numbers(
             [
                 sf.hierarchies.intervals(18, 40, [2, 6]),
                 sf.hierarchies.prefixes(["01067", "01099", "20095"], keep=[3, 1]),
@@ -759,6 +840,9 @@ def differences(group: str, made: Mapping[str, Any], before: Mapping[str, Any]) 
             told.append(f"gone: {name}")
         elif name not in mine:
             told.append(f"new: {name}")
+        elif isinstance(mine[name], dict) and isinstance(made[name], dict):
+            changed = list_changed_numbers(mine[name], made[name])
+            told += [f"changed: {name}\n    {line}" for line in changed]
         elif mine[name] != made[name]:
             told.append(f"changed: {name}\n    was {mine[name]}\n    is  {made[name]}")
     return told
@@ -775,16 +859,16 @@ def main(words: list[str] | None = None) -> int:
     """Compare, or write."""
     parser = argparse.ArgumentParser(description="The table of digests.")
     parser.add_argument("--write", action="store_true", help="rewrite the table")
-    parser.add_argument("--only", choices=[*GROUPS], help="one group only")
+    parser.add_argument("--only", choices=[*GROUPS], nargs="+", help="these groups only")
     parser.add_argument("--dump", type=Path, help="a folder for what is behind each digest")
     parser.add_argument("--prose", type=Path, help="a file for the words of the evidence")
     asked = parser.parse_args(words)
     if asked.prose is not None:
         asked.prose.write_text(json.dumps(prose(), indent=1, ensure_ascii=False), "utf-8")
         return 0
-    groups = [asked.only] if asked.only else [*GROUPS]
+    groups = asked.only or [*GROUPS]
     if "shared plans" in groups and not os.environ.get("SFUMATO_DATA"):
-        parser.error("set SFUMATO_DATA first, or say --only GROUP")
+        parser.error("set SFUMATO_DATA first, or say --only GROUP ...")
     before = kept() if TABLE.exists() else {}
     after = {name: one for name, one in before.items() if name.partition(":")[0] not in groups}
     told: list[str] = []
@@ -793,7 +877,8 @@ def main(words: list[str] | None = None) -> int:
         if asked.dump is not None:
             asked.dump.mkdir(parents=True, exist_ok=True)
             for name, one in payloads.items():
-                text = one if isinstance(one, str) else "\n".join(one)
+                parts = [f"{k}: {v}" for k, v in one.items()] if isinstance(one, dict) else one
+                text = parts if isinstance(parts, str) else "\n".join(parts)
                 file = re.sub(r"[^\w.=-]+", "_", name)
                 (asked.dump / f"{file}.txt").write_text(text + "\n", "utf-8")
         made = {name: digest(one) for name, one in payloads.items()}

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.waiting import PATIENCE
 
 import sfumato as sf
 from sfumato.plan import Plan
@@ -88,7 +89,7 @@ def _adult(folder: Path, shared: Path) -> Files:
 
 def _sfumato(*given: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "sfumato", *map(str, given)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def _dominates(one: dict[str, Any], other: dict[str, Any], signs: dict[str, int]) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.studio.visitor import RunningStudio, start_studio, stop_studio
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,11 @@ def studio(tmp_path_factory) -> Iterator[RunningStudio]:
 @pytest.fixture
 def tab(browser, studio) -> Iterator[Any]:
     """A browser's page at the start of the studio. Whatever the console says fails the test."""
+    from playwright.sync_api import expect
+
     context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(PATIENCE * 1000)
+    expect.set_options(timeout=PATIENCE * 1000)
     page = context.new_page()
     heard: list[str] = []
     page.on("console", lambda message: heard.append(f"console: {message.text}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from importlib.resources import files
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from tests.studio.test_analyse import write_release
 from tests.studio.test_protect import make_plan, open_session
 from tests.studio.visitor import RunningStudio
+from tests.waiting import wait_until
 
 import sfumato as sf
 
@@ -20,7 +20,7 @@ SERIOUS = ("serious", "critical")
 
 def settle(page: Any) -> None:
     """Until nothing on the page is being worked on."""
-    page.wait_for_selector("[data-await], main[aria-busy]", state="detached", timeout=120_000)
+    page.wait_for_selector("[data-await], main[aria-busy]", state="detached")
 
 
 def find_violations(page: Any) -> list[str]:
@@ -54,8 +54,7 @@ def begun(studio) -> str:
 
 def wait(studio: RunningStudio, path: str) -> None:
     """Until nothing on the page is being worked on."""
-    while "data-await=" in studio.get(path).text:
-        time.sleep(0.2)
+    wait_until(lambda: "data-await=" not in studio.get(path).text, f"the work of {path}")
 
 
 def test_the_first_page_can_be_used_by_everybody(tab):
@@ -105,10 +104,10 @@ CONTENT = {
 @pytest.mark.parametrize("address", CONTENT)
 def test_pages_with_content_can_be_used_by_everybody(tab, worked, address):
     tab.goto(f"{worked}/{address}")
-    tab.locator(CONTENT[address]).first.wait_for(timeout=120_000)
+    tab.locator(CONTENT[address]).first.wait_for()
     settle(tab)
     if address.startswith("groups"):
-        tab.locator("[data-verdict] :is(table, .flash)").wait_for(timeout=60_000)
+        tab.locator("[data-verdict] :is(table, .flash)").wait_for()
     if address == "outputs":
         assert tab.locator("article").count() == 2
     require_usable(tab)
@@ -128,10 +127,10 @@ DIALOGS = {
 @pytest.mark.parametrize("address", DIALOGS)
 def test_open_dialogs_can_be_used_by_everybody(tab, worked, address):
     tab.goto(f"{worked}/{address}")
-    tab.locator(DIALOGS[address]).first.wait_for(timeout=120_000)
+    tab.locator(DIALOGS[address]).first.wait_for()
     settle(tab)
     tab.locator(DIALOGS[address]).first.click()
-    tab.locator("dialog[open] :is(h2, h3)").first.wait_for(timeout=60_000)
+    tab.locator("dialog[open] :is(h2, h3)").first.wait_for()
     require_usable(tab)
     # Whoever leaves it by keyboard is where they were.
     tab.keyboard.press("Escape")
@@ -147,10 +146,10 @@ def test_linked_tables_can_be_used_by_everybody(tab, studio):
     settle(tab)
     require_usable(tab)  # the keys that are suggested
     tab.locator("main form[action$='/roles/keys'] button:not([type=button])").first.click()
-    tab.locator("table.roles").wait_for(timeout=60_000)
+    tab.locator("table.roles").wait_for()
     for page, content in (("data", ".drawing svg"), ("roles", "table.roles")):
         tab.goto(f"{address}/{page}")
-        tab.locator(content).first.wait_for(timeout=60_000)
+        tab.locator(content).first.wait_for()
         settle(tab)
         require_usable(tab)
 

@@ -90,7 +90,7 @@ def test_a_received_release_is_analysed_in_a_browser(tab, studio):
     tab.get_by_text("There is no release in this folder.").wait_for()
     tab.get_by_role("textbox", name="Folder of the release").fill(str(studio.root / "received"))
     press(tab, "Open it")
-    tab.get_by_text("400 records").wait_for(timeout=30_000)
+    tab.get_by_text("400 records").wait_for()
     for formula, answer in (
         ("systolic ~ weight", tab.get_by_role("alert").filter(has_text="'weight' is not in")),
         ("systolic ~ height", tab.get_by_role("cell", name="height", exact=True)),
@@ -98,9 +98,9 @@ def test_a_received_release_is_analysed_in_a_browser(tab, studio):
         tab.get_by_label("Formula").fill(formula)
         tab.get_by_label("Method").select_option("moments")
         press(tab, "Fit it")
-        answer.wait_for(timeout=60_000)
+        answer.wait_for()
     press(tab, "Take a first look")
-    tab.get_by_role("heading", name="Numbers").wait_for(timeout=60_000)
+    tab.get_by_role("heading", name="Numbers").wait_for()
     # A page that fetches itself leaves alone what somebody is just filling in.
     tab.get_by_label("Formula").fill("systolic ~")
     tab.get_by_label("Method").select_option("simex")

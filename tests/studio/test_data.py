@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import stat
-import time
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import duckdb
 import polars as pl
 import pytest
 from tests.studio.visitor import run_apart
+from tests.waiting import wait_until
 
 import sfumato as sf
 from sfumato.errors import DataError
@@ -224,12 +224,12 @@ def test_half_an_upload_is_removed(tmp_path, chunks, broken, most):
 
 def wait(studio, path: str, text: str) -> str:
     """The page once it says something."""
-    for _ in range(300):
-        answer = studio.get(path)
-        if text in answer.text:
-            return str(answer.text)
-        time.sleep(0.1)
-    pytest.fail(f"'{text}' did not appear")
+
+    def read() -> str:
+        page = str(studio.get(path).text)
+        return page if text in page else ""
+
+    return wait_until(read, f"'{text}' on {path}")
 
 
 def upload(studio, session: str, name: str, content: bytes, *, batch: str = "batch-12345"):

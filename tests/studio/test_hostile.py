@@ -58,7 +58,6 @@ def test_a_large_upload_does_not_fill_the_memory(studio):
         f"{studio.prefix}{session}/data/upload?name=large.csv&number=0&of=1&batch=abcdef0123",
         body=b"".join(sent),
         headers={"Content-Length": str(length), "Content-Type": "text/csv"},
-        timeout=300,
     )
     assert answer.status == 303, answer.text
     stored = next(studio.folder.glob("*/uploads/*/large.csv"))

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 from tests.studio.visitor import run_apart
+from tests.waiting import PATIENCE
 
 import sfumato as sf
 from sfumato.studio.jobs import Job, Worker
@@ -37,14 +38,14 @@ def ask(folder, source, *, kill: bool) -> tuple[Job, list[str]]:
                 job = await worker.ask(Job("preview", "a", {"rows": 1}), source, "")
                 assert worker.process_id is not None
                 os.kill(worker.process_id, signal.SIGKILL)
-                await asyncio.wait_for(job.ended.wait(), 20)
+                await asyncio.wait_for(job.ended.wait(), PATIENCE)
                 assert job.state == "failed"
                 assert job.failure is not None
                 assert "are safe" in job.failure["hint"]
             job = await worker.ask(Job("preview", "b", {"rows": 3}), source, "")
             same = await worker.ask(Job("preview", "b", {"rows": 3}), source, "")
             assert same is job
-            await asyncio.wait_for(job.ended.wait(), 60)
+            await asyncio.wait_for(job.ended.wait(), PATIENCE)
             return job
         finally:
             await worker.close()
@@ -100,7 +101,7 @@ def test_what_shows_records_goes_to_one_page_and_is_then_forgotten(tmp_path, sou
             first = await studio.ask(session, "preview", {"rows": 2}, soon=0)
             assert first.waiting
             assert first.job is not None
-            await asyncio.wait_for(first.job.ended.wait(), 60)
+            await asyncio.wait_for(first.job.ended.wait(), PATIENCE)
             second = await studio.ask(session, "preview", {"rows": 2}, soon=0)
             assert second.ready
             assert len(second.value["cells"]) == 2
@@ -123,7 +124,7 @@ def test_an_answer_that_cannot_be_kept_is_told(tmp_path, source):
         try:
             first = await studio.ask(session, "describe_data", {}, soon=0)
             assert first.job is not None
-            await asyncio.wait_for(first.job.ended.wait(), 60)
+            await asyncio.wait_for(first.job.ended.wait(), PATIENCE)
             second = await studio.ask(session, "describe_data", {}, soon=0)
             assert second.failure is not None
             assert "disk full" in second.failure["hint"]

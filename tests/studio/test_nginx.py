@@ -10,7 +10,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from urllib.parse import urlencode
 import pytest
 from tests.studio.test_team import HOST, SECRET, find_free_port, start_team
 from tests.studio.visitor import RunningStudio, stop_studio
+from tests.waiting import PATIENCE, wait_until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "studio-for-a-team.md"
 PASSWORDS = {"ada": "correct horse", "bob": "battery staple", "mallory": "known to nginx only"}
@@ -45,7 +45,7 @@ class Proxied:
     ) -> tuple[HTTPResponse, bytes]:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection = HTTPSConnection("127.0.0.1", self.port, context=context, timeout=60)
+        connection = HTTPSConnection("127.0.0.1", self.port, context=context, timeout=PATIENCE)
         headers = {"Host": HOST, **more}
         if user:
             login = base64.b64encode(f"{user}:{password or PASSWORDS[user]}".encode()).decode()
@@ -120,16 +120,17 @@ def proxied(tmp_path_factory) -> Iterator[Proxied]:
     process = subprocess.Popen([nginx, "-c", str(file), "-p", str(folder)],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     try:
-        for _ in range(100):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
+
+        def is_open() -> bool:
             assert process.poll() is None, (folder / "errors").read_text()
-            time.sleep(0.1)
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        wait_until(is_open, "nginx")
         yield Proxied(studio, port, folder / "log")
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE)
         stop_studio(studio)
 
 
@@ -163,12 +164,10 @@ def test_the_whole_way_through_the_proxy(proxied):
     query = urlencode({"name": "people.csv", "number": 0, "of": 1, "batch": "a" * 16})
     answer, body = proxied.send("POST", f"{session}/data/upload?{query}", "ada", body=content)
     assert answer.status in (200, 303), body
-    for _ in range(100):
-        _, body = proxied.send("GET", f"{session}/data", "ada")
-        if b"5,000" in body:
-            break
-        time.sleep(0.2)
-    assert b"5,000" in body
+    wait_until(
+        lambda: b"5,000" in proxied.send("GET", f"{session}/data", "ada")[1],
+        "the 5,000 records on the page Data",
+    )
     # What happens is told as it happens: a line comes although the answer never ends.
     events, line = proxied.send("GET", f"{session}/events", "ada")
     assert events.status == 200

@@ -96,10 +96,10 @@ def test_a_figure_is_made_and_approved_in_a_browser(tab, studio):
     own = begin(studio.folder, Source(where=str(file), title="outputs.csv"), PLAN)
     path = f"/sessions/{own.id}/outputs"
     tab.goto(f"http://{studio.host}{studio.prefix}{path}?kind=histogram")
-    tab.get_by_label("Variable * x", exact=True).wait_for(timeout=30_000)
+    tab.get_by_label("Variable * x", exact=True).wait_for()
     tab.get_by_label("Variable * x", exact=True).select_option("systolic")
     press(tab, "Make it")
-    tab.get_by_role("img", name="Figure: Histogram of systolic").wait_for(timeout=60_000)
+    tab.get_by_role("img", name="Figure: Histogram of systolic").wait_for()
     shown = tab.locator("figure img").evaluate("image => image.decode().then(() => image.width)")
     assert shown > 100
     tab.get_by_label("Reason").fill("nobody is alone in a bar")

@@ -56,12 +56,12 @@ def test_a_table_is_opened_with_its_password_and_protected(tab, studio, server):
     assert WRONG not in tab.content()
     assert tab.locator("table.preview").count() == 0
     connect(tab, server, PASSWORD)
-    tab.get_by_role("group", name="Tables").wait_for(timeout=30_000)
+    tab.get_by_role("group", name="Tables").wait_for()
     shown = tab.locator("main .chip").all_inner_texts()
     assert [text.strip() for text in shown] == ["people", "visits"]
     tab.get_by_label("people").check()
     tab.get_by_role("button", name="Open ticked tables").click()
-    tab.wait_for_selector("table.preview", timeout=60_000)
+    tab.wait_for_selector("table.preview")
     settle(tab)
     assert "200" in tab.locator(".numbers").inner_text()
     session = "/" + "/".join(tab.url.split("/")[4:6])

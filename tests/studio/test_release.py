@@ -8,12 +8,12 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.studio.visitor import RunningStudio, start_studio, stop_studio
+from tests.waiting import wait_until
 from typer.testing import CliRunner
 
 import sfumato as sf
@@ -252,14 +252,14 @@ def test_the_next_extract_is_compared_before_anything_begins(cohort, tmp_path):
     assert "systolic" in rows[""]["trouble"]
 
 
-def wait_for(studio: RunningStudio, path: str, text: str, seconds: float = 60) -> str:
+def wait_for(studio: RunningStudio, path: str, text: str) -> str:
     """The page when it says something."""
-    for _ in range(int(seconds / 0.2)):
+
+    def read() -> str:
         page = studio.get(path).text
-        if text in page:
-            return page
-        time.sleep(0.2)
-    pytest.fail(f"the page never said: {text}")
+        return page if text in page else ""
+
+    return wait_until(read, f"'{text}' on {path}", every=0.2)
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     tab.get_by_label("Do not look for earlier releases").check()
     tab.get_by_label("Purpose").fill("Typed and not kept")
     press(tab, "Write the release")
-    tab.get_by_text("Every check that could be made has passed.").wait_for(timeout=60_000)
+    tab.get_by_text("Every check that could be made has passed.").wait_for()
     assert is_intact(verify_release(to))
     report = tab.get_by_role("link", name="Report for everybody").get_attribute("href")
     answer = studio.send("GET", report)
@@ -336,7 +336,7 @@ def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
         tab.locator("form[action$=keygen]").get_by_label(label, exact=True).fill(WORDS)
     mistype_passphrase(tab, studio)
     press(tab, "Make a pair of keys")
-    tab.get_by_text("Your private key is").wait_for(timeout=20_000)
+    tab.get_by_text("Your private key is").wait_for()
     sign = tab.locator("form[action$=sign]")
     pick(tab, "Your private key (a .pem file)", "ben.pem")
     assert tab.locator("#sign-key").input_value() == str(studio.root / "ben.pem")
@@ -365,14 +365,15 @@ def test_what_is_shown_runs_at_the_command_line(studio, opened, tmp_path):
     assert (tmp_path / "out" / "custody" / "key").read_text().strip() == SECRET
 
 
+def begun_to_write(place: Path) -> bool:
+    return bool(list(place.glob(".sfumato-partial-*")) or (place / "out").exists())
+
+
 def test_a_worker_killed_while_it_writes_leaves_nothing_half(studio, opened):
     place = studio.root / "killed"
     fields = {"to": str(place / "out"), "no_ledger": "1"}
     assert studio.post(f"{opened}/release/write", fields).status == 303
-    for _ in range(400):
-        if list(place.glob(".sfumato-partial-*")) or (place / "out").exists():
-            break
-        time.sleep(0.02)
+    wait_until(lambda: begun_to_write(place), "the release, begun or written", every=0.02)
     listed = subprocess.run(["pgrep", "-f", f"sfumato.studio.worker .*{opened[-12:]}"],
                             capture_output=True, text=True, check=False)  # fmt: skip
     for process in listed.stdout.split():
@@ -395,20 +396,14 @@ def test_a_server_killed_while_it_writes_leaves_nothing_half(tmp_path, cohort):
         session = begin(tmp_path / "sessions", Source(where=str(cohort), title="cohort.csv"))
         fields = {"to": str(place / "out"), "no_ledger": "1"}
         assert running.post(f"/sessions/{session.id}/release/write", fields).status == 303
-        for _ in range(1000):
-            if list(place.glob(".sfumato-partial-*")) or (place / "out").exists():
-                break
-            time.sleep(0.02)
-        assert place.exists()
+        wait_until(lambda: begun_to_write(place), "the release, begun or written", every=0.02)
     finally:
         running.process.kill()
         stop_studio(running)
-    for _ in range(100):  # the worker notices that the server is gone
-        left = [path for path in place.iterdir() if path.name != "out"]
-        if not left:
-            break
-        time.sleep(0.1)
-    assert left == []
+    wait_until(
+        lambda: not [path for path in place.iterdir() if path.name != "out"],
+        "the worker, to notice that the server is gone and to clear up",
+    )
     assert not (place / "out").exists() or is_intact(verify_release(place / "out"))
     # The session is as it was, and goes on.
     again = Sessions(tmp_path / "sessions").get(session.id)

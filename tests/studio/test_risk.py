@@ -194,21 +194,19 @@ def test_any_measure_can_be_taken(work):
 def test_a_custodian_ticks_looks_and_adds_a_step(studio, tab):
     folder = studio.begin("demo")
     tab.goto(f"http://{studio.host}{studio.prefix}{folder}/risk")
-    tab.wait_for_selector("#known-1", timeout=60_000)
+    tab.wait_for_selector("#known-1")
     # Nobody has said what others may know: it is said, and one can look around all the same.
     assert "Roles" in tab.inner_text("#answer")
     for name in ("sex", "region", "education"):
         tab.get_by_label(name, exact=True).check()
     # Three fast ticks: none of them is lost.
-    tab.get_by_text("sex + region + education", exact=True).wait_for(
-        state="attached", timeout=60_000
-    )
+    tab.get_by_text("sex + region + education", exact=True).wait_for(state="attached")
     tab.get_by_text("Most exposed people").click()
-    tab.locator("tr[data-fetch]").first.press("Enter", timeout=60_000)
-    tab.wait_for_selector("dialog[open] h2", timeout=60_000)
+    tab.locator("tr[data-fetch]").first.press("Enter")
+    tab.wait_for_selector("dialog[open] h2")
     assert "Record" in tab.inner_text("dialog h2")
     button = tab.locator("dialog form button", has_text="to the plan").first
-    button.click(timeout=60_000)
+    button.click()
     tab.wait_for_selector(".flash.good")
     assert "Added to the plan" in tab.inner_text(".flash.good")
     # What was seen of a record is kept nowhere.

@@ -42,15 +42,15 @@ def test_a_profile_leaves_with_what_it_asked_for():
 
 
 def settle(tab) -> None:
-    tab.wait_for_selector("[data-await], main[aria-busy]", state="detached", timeout=120_000)
+    tab.wait_for_selector("[data-await], main[aria-busy]", state="detached")
 
 
 def test_a_person_decides_and_builds_a_plan(tab):
     tab.get_by_text("Try it").first.click()
-    tab.wait_for_selector("table.preview", timeout=60_000)
+    tab.wait_for_selector("table.preview")
     settle(tab)
     tab.get_by_role("link", name="Continue to Roles").click()
-    tab.wait_for_selector("table.roles", timeout=60_000)
+    tab.wait_for_selector("table.roles")
     # Nothing is set before somebody has decided.
     open_ones = tab.locator("select.undecided").count()
     assert open_ones == 25
@@ -66,7 +66,7 @@ def test_a_person_decides_and_builds_a_plan(tab):
     tab.get_by_role("button", name="Save").click()
     settle(tab)
     tab.get_by_role("button", name="Build a first plan").click()
-    tab.wait_for_selector("text=Nothing is changed until you use it", timeout=120_000)
+    tab.wait_for_selector("text=Nothing is changed until you use it")
     tab.get_by_role("button", name="Use this plan").click()
     tab.wait_for_url("**/protect")
     assert "The first plan is in place" in tab.locator(".flash").first.inner_text()
@@ -74,11 +74,11 @@ def test_a_person_decides_and_builds_a_plan(tab):
 
 def test_keys_come_before_the_roles_of_several_tables(tab):
     tab.get_by_text("Try it").nth(1).click()
-    tab.wait_for_selector("svg .box", timeout=60_000)
+    tab.wait_for_selector("svg .box")
     settle(tab)
     tab.get_by_role("link", name="Continue to Roles").click()
     tab.get_by_role("button", name="Accept these keys").click()
-    tab.wait_for_selector("table.roles", timeout=60_000)
+    tab.wait_for_selector("table.roles")
     assert tab.locator("text=key: released as a pseudonym").count() == 2
     tab.get_by_role("button", name="Accept all suggestions").click()
     tab.wait_for_selector("text=Without a suggestion")

@@ -28,7 +28,7 @@ WORDS = "a long passphrase"
 
 def settle(page: Any) -> None:
     """Until nothing on the page is being worked on."""
-    page.wait_for_selector("[data-await], main[aria-busy]", state="detached", timeout=240_000)
+    page.wait_for_selector("[data-await], main[aria-busy]", state="detached")
 
 
 def press(page: Any, action: str) -> None:
@@ -60,7 +60,7 @@ def open_data(page: Any, kind: str, root: Path, data: Path | None) -> None:
         (root / "titanic.csv").write_bytes((data / "titanic.csv").read_bytes())
         page.locator("#path").fill("titanic.csv")
         press(page, "/data/open")
-    page.wait_for_selector("table.preview", timeout=120_000)
+    page.wait_for_selector("table.preview")
     settle(page)
 
 
@@ -106,7 +106,7 @@ def decide_the_rest(page: Any) -> None:
     while (left := page.locator("main select.undecided")).count():
         before = left.count()
         left.first.select_option("quasi")
-        expect(left).to_have_count(before - 1, timeout=60_000)
+        expect(left).to_have_count(before - 1)
         settle(page)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-import pytest
+from tests.waiting import PATIENCE, wait_until
 
 
 def run_apart(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -70,10 +70,9 @@ class RunningStudio:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         cookie: bool = True,
-        timeout: float = 60,
     ) -> Answer:
         """One request; redirects are not followed."""
-        connection = http.client.HTTPConnection(self.host, timeout=timeout)
+        connection = http.client.HTTPConnection(self.host, timeout=PATIENCE)
         sent = {"Host": self.host, **({"Cookie": self.cookie} if cookie and self.cookie else {})}
         if method != "GET":
             sent |= {"Origin": f"http://{self.host}",
@@ -124,11 +123,8 @@ class RunningStudio:
         before = len(self.said)
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        for _ in range(200):
-            if len(self.said) > before:
-                return re.search(r"http\S+", self.said[-1])[0]  # type: ignore[index]
-            threading.Event().wait(0.05)
-        pytest.fail("the studio printed no new address")
+        wait_until(lambda: len(self.said) > before, "a new address", every=0.05)
+        return re.search(r"http\S+", self.said[-1])[0]  # type: ignore[index]
 
 
 def start_studio(folder: Path, root: Path, *arguments: str, **environment: str) -> RunningStudio:
@@ -160,11 +156,11 @@ def _listen(running: RunningStudio) -> None:
 def stop_studio(running: RunningStudio) -> None:
     running.process.send_signal(signal.SIGINT)
     try:
-        running.process.wait(15)
+        running.process.wait(60)
     except subprocess.TimeoutExpired:
         running.process.kill()
         running.process.wait()
-    running.listener.join(5)
+    running.listener.join(60)
     for pipe in (running.process.stdin, running.process.stdout, running.process.stderr):
         if pipe is not None:
             pipe.close()
