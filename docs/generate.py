@@ -192,7 +192,7 @@ def entry_page(entry: catalogue.Entry) -> Iterator[str]:
 def target_names(entry: type[Measure]) -> Iterator[str]:
     """The numbers a target may be set on."""
     better = "A lower" if entry.direction == "lower" else "A higher"
-    names = ", ".join(f"`{name}`" for name in (entry.name, *entry.provides))
+    names = ", ".join(f"`{name}`" for name in [number.name for number in entry.numbers])
     yield from ("## Numbers for targets", "")
     yield f"A target may be set on {names}. {better} value of `{entry.name}` is better."
     yield ""

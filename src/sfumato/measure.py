@@ -13,6 +13,7 @@ from sfumato.engines import Engine, engine_for, require_engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import AT_WORST, FILLED_IN, Direction, Evidence, Subject
 from sfumato.io import frames
+from sfumato.numbers import Number
 
 __all__ = ["AT_WORST", "FILLED_IN", "AttackWording", "Measure", "Trial"]
 
@@ -78,15 +79,15 @@ class Measure(ABC):
     name: ClassVar[str]
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
     """Parameters that make sense on the bundled cohort, for the reference and the tests."""
+    numbers: ClassVar[tuple[Number, ...]]
+    """What it yields: first the value itself, named like the measure, then numbers among its
+    details on which a target may be set. What each means is said here and nowhere else."""
     direction: ClassVar[Direction] = "lower"
+    """Which way its value is better: follows from the first of its numbers."""
     of: ClassVar[Literal["one", "pair"]] = "one"
     """Whether it looks at one data set by itself or compares the released with the original."""
     whole: ClassVar[bool] = False
     """Whether it looks at the original with the records that a release has removed."""
-    provides: ClassVar[tuple[str, ...]] = ()
-    """Further numbers among its details on which a target may be set."""
-    reach: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """The lowest and highest value a number can have: a target there could not be missed."""
     retired: ClassVar[Mapping[str, str]] = {}
     """Parameters that it had once, and what is said to whoever still sets them."""
     by_default: ClassVar[bool] = True
@@ -113,8 +114,21 @@ class Measure(ABC):
         package, *folders = cls.__module__.split(".")
         return folders[0] if package == "sfumato" else cls.aspect
 
+    @classmethod
+    def find_number(cls, name: str) -> Number | None:
+        """What is declared of one of its numbers."""
+        return next((number for number in cls.numbers if number.name == name), None)
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "name" in vars(cls):
+            if "numbers" not in vars(cls) or cls.numbers[0].name != cls.name:
+                msg = (
+                    f'{cls.__name__}.numbers must begin with Number(name="{cls.name}", ...): what '
+                    "its value means, and which way is safer."
+                )
+                raise TypeError(msg)
+            cls.direction = cls.numbers[0].better
         for contract in (Measure.look, Measure.compare):
             verb, wanted = contract.__name__, signature(contract)
             if verb in vars(cls) and len(signature(vars(cls)[verb]).parameters) < len(

@@ -53,6 +53,10 @@ class Method(ABC):
     """Whether it takes draws, so that the result depends on the key."""
     strength: ClassVar[Strength | None] = None
     """The parameter that `tune` turns; None: there is nothing to turn."""
+    keeps_groups: ClassVar[bool] = True
+    """Whether the members of a group (role cluster) keep what they have in common."""
+    draws_for: ClassVar[Literal["records", "values"]] = "records"
+    """What its draws belong to: a further release with the same key repeats those of values."""
     treats: ClassVar[Literal["values", "records"]] = "values"
     """Whether it changes values as such, or makes records alike (equivalence classes)."""
     attacks: ClassVar[tuple[str, ...]] = ()

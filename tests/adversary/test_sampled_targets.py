@@ -163,8 +163,8 @@ def test_a_target_at_the_edge_of_its_reach_is_refused(name):
     """The claim: "A target that no data could miss is refused." """
     measure = catalogue.measure(name)
     example = measure(**measure.examples[0])
-    for number in (measure.name, *measure.provides):
-        low, high = measure.reach.get(number, (-np.inf, np.inf))
+    for meaning in measure.numbers:
+        number, low, high = meaning.name, meaning.lowest, meaning.highest
         ends = {"min": low, "max": high}
         for end, bound in ends.items():
             if not np.isfinite(bound):

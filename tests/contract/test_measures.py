@@ -15,6 +15,7 @@ import sfumato as sf
 from sfumato import catalogue
 from sfumato.errors import MeasureError, SfumatoError
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 
 CASES = [
     pytest.param(name, example, id=f"{name}-{at}")
@@ -49,10 +50,12 @@ def test_evidence_is_complete(name, example, cohort):
     assert found.assumptions
     assert found.direction in ("lower", "higher")
     entry = catalogue.measures()[name]
-    assert set(entry.provides) <= set(found.details)
-    for number in (name, *entry.provides):
-        low, high = entry.reach.get(number, (-math.inf, math.inf))
-        assert math.isnan(found.number(number)) or low <= found.number(number) <= high
+    assert {number.name for number in entry.numbers[1:]} <= set(found.details)
+    for number in entry.numbers:
+        value = found.number(number.name)
+        assert math.isnan(value) or number.lowest <= value <= number.highest
+        # Of a risk people must be told which way is safer, of a use which way serves them.
+        assert (number.safer if entry.room() == "risk" else number.counts) != "neither"
     assert json.dumps(found.plain(), allow_nan=False)
     if found.records is not None:
         assert len(found.records) == len(cohort)
@@ -148,7 +151,7 @@ def test_a_measure_that_fails_is_no_number_and_meets_no_target(cohort):
 
 def test_no_number_belongs_to_two_measures():
     # A bare target such as `k.min` must mean one thing, whatever files are added.
-    told = [number for one in catalogue.measures().values() for number in (one.name, *one.provides)]
+    told = [number.name for one in catalogue.measures().values() for number in one.numbers]
     assert sorted(told) == sorted(set(told))
 
 
@@ -157,6 +160,14 @@ def test_a_measure_that_takes_no_engine_is_refused_when_it_is_defined():
 
         class Old(Measure):
             name = "old"
+            numbers = (Number.share("old"),)
 
             def compare(self, original, released):  # type: ignore[override]
                 return released
+
+
+def test_a_measure_says_what_its_value_means():
+    with pytest.raises(TypeError, match=r"Mute.numbers must begin with Number\(name=\"mute\""):
+
+        class Mute(Measure):
+            name = "mute"

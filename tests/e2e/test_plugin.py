@@ -26,6 +26,7 @@ from sfumato.engines import Engine, Starts
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.method import Fitted, Grouped, Strength
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema
@@ -80,6 +81,7 @@ class Swapped(Measure):
     """
 
     name = "swapped"
+    numbers = (Number.share("swapped", safer="neither", useful="less"),)
     of = "pair"
     aspect = "utility"
     examples = ({"variables": ["income"]},)
@@ -256,7 +258,9 @@ def test_nobody_may_pass_a_plugin_off_as_one_of_ours(run, tmp_path):
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: impostor\nVersion: 0.1\n")
     (folder / "entry_points.txt").write_text("[sfumato.measures]\nuniqueness = impostor:Fake\n")
     (tmp_path / "impostor.py").write_text(
-        "from sfumato.measure import Measure\n\n\nclass Fake(Measure):\n    name = 'uniqueness'\n"
+        "from sfumato.measure import Measure\nfrom sfumato.numbers import Number\n\n\n"
+        "class Fake(Measure):\n    name = 'uniqueness'\n"
+        "    numbers = (Number.share('uniqueness'),)\n"
     )
     code = """
 import sys

@@ -783,16 +783,18 @@ def fields() -> Entries:
                 value = "required" if told.required else f"= {_settled(repr(told.default))}"
                 found[f"{kind} {name} {told.name}"] = [f"{told.type} {value}"]
     for name, entry in _entries("risk", "utility"):
-        reach = {key: list(ends) for key, ends in entry.reach.items()}
-        found[f"targets {name}"] = [
-            f"of {entry.of}", entry.direction, *entry.provides, f"reach {json.dumps(reach)}",
-        ]  # fmt: skip
+        meanings = [
+            f"{one.name}: {one.counts}, {one.lowest:g} to {one.highest:g}, safer {one.safer}, "
+            f"useful {one.useful}"
+            for one in entry.numbers
+        ]
+        found[f"targets {name}"] = [f"of {entry.of}", entry.direction, *meanings]
     return found
 
 
 def _parsed(text: str) -> str:
     """How a plan reads this, written again."""
-    return attempted(lambda: sf.Plan.parse(text).text())
+    return str(attempted(lambda: sf.Plan.parse(text).text()))
 
 
 # The table ---------------------------------------------------------------------------------------

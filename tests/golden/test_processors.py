@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 
 def _list_features() -> list[str]:
     """The vector instructions that numpy chooses at run time and this processor has."""
-    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-
-    return [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
+    inside = import_module("numpy._core._multiarray_umath")
+    has: dict[str, bool] = inside.__cpu_features__
+    return [name for name in inside.__cpu_dispatch__ if has.get(name)]
 
 
 OLDEST = {

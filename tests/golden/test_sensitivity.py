@@ -17,6 +17,7 @@ import sfumato as sf
 from sfumato.datasets.simulation import Simulator
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 
 K = [3, 5, 7, 10, 15, 20]
 SIZES = [50, 100, 200, 500, 1000, 2000]
@@ -27,6 +28,7 @@ class Slopes(Measure):
     """How far the slopes of the model move, in standard deviations of outcome and predictor."""
 
     name = "slopes"
+    numbers = (Number.loss("slopes"),)
     of: ClassVar[Literal["one", "pair"]] = "pair"
 
     def variables(self, data: sf.Dataset) -> tuple[str, ...]:

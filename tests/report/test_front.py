@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import html
+import math
 import re
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import TargetError
 from sfumato.plan import PARTIES, Writing
+from sfumato.plan.targets import Judgement, Target
 from sfumato.report import render_report
 from sfumato.report.front import describe_lights, summarise
 from sfumato.report.measured import describe_target
@@ -125,8 +127,10 @@ def test_the_report_is_the_same_whatever_the_clock(folder, tmp_path):
     ],
 )
 def test_what_hardly_holds_is_amber(value, bounds, verdict):
-    target = {"target": "t", "measure": "closeness", "value": value, "met": True, **bounds}
-    shown = describe_target(target, {})
+    target = Target(name="t", least=bounds.get("min"), most=bounds.get("max"))
+    number = math.nan if value is None else value
+    judgement = Judgement(target=target, measure="closeness", number=number, met=True)
+    shown = describe_target(judgement.plain(), {})
     assert shown["verdict"] == verdict
     assert shown["tone"] == ("warn" if verdict == "barely met" else "good")
 

@@ -120,7 +120,8 @@ EXPOSED = [sf.methods.Drop()]
 def test_a_measured_number_that_barely_keeps_its_target_is_amber_everywhere(
     safe, target, number, colour
 ):
-    judgement = Judgement(target=target, measure="any", number=number, met=True)
+    exact = target.name == "prosecutor"
+    judgement = Judgement(target=target, measure="any", number=number, met=True, exact=exact)
     verdict = {"green": "met", "amber": "barely met"}[colour]
     light = replace(safe, verdict=[judgement]).lights.targets
     assert light.colour == colour

@@ -136,9 +136,11 @@ def test_pairs_are_never_guessed(monkeypatch):
 
     from sfumato.evidence import Evidence
     from sfumato.measure import Measure
+    from sfumato.numbers import Number
 
     class Pair(Measure):
         name = "pair"
+        numbers = (Number.loss("pair"),)
         of: ClassVar[Literal["one", "pair"]] = "pair"
 
         def variables(self, data):

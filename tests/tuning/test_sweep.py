@@ -16,6 +16,7 @@ import sfumato as sf
 from sfumato.errors import DataError, MeasureError, MethodError, PlanError, SchemaError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import ParameterError
 from sfumato.tuning.sweep import Cohorts
 
@@ -56,7 +57,7 @@ class Spread(Measure):
 
     name = "spread"
     of: ClassVar[Literal["one", "pair"]] = "pair"
-    provides = ("largest", "never")
+    numbers = (Number.loss("spread"), Number.loss("largest"), Number.loss("never"))
 
     def __init__(self, least: int = 0) -> None:
         self.least = least

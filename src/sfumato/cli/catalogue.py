@@ -63,7 +63,11 @@ def _show(what: str, entries: Mapping[str, Any], name: str | None, *, as_json: b
 
 def _find_owner(name: str, entries: Mapping[str, Any]) -> str:
     """Where a number is found that is no measure of its own: k is one of uniqueness."""
-    owners = [label for label, entry in entries.items() if name in getattr(entry, "provides", ())]
+    owners = [
+        label
+        for label, entry in entries.items()
+        if any(number.name == name for number in getattr(entry, "numbers", ()))
+    ]
     names = " and ".join(f"'{label}'" for label in owners)
     return f"'{name}' is a number of {names}: sfumato measures {owners[0]}" if owners else ""
 

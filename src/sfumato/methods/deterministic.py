@@ -122,6 +122,7 @@ class Deterministic(Method):
     """
 
     name = "deterministic"
+    keeps_groups = False
     strength = Strength("k")
     attacks = ("undoing",)
     runs_on = ("local", "streaming", "spark")

@@ -51,6 +51,7 @@ class LDiversity(ClusteringMethod):
     """
 
     name = "l_diversity"
+    keeps_groups = False
     strength = Strength("k")
     treats = "records"
     runs_on = ("local", "streaming", "spark")

@@ -54,6 +54,7 @@ class Pseudonymise(RowWise):
     """
 
     name = "pseudonymise"
+    draws_for = "values"
     runs_on = ("local", "streaming", "spark")
     examples = ({"variables": ["person_id"]}, {"variables": ["nhs_number", "email"]})
     keyed = True

@@ -70,6 +70,7 @@ class TCloseness(ClusteringMethod):
     """
 
     name = "t_closeness"
+    keeps_groups = False
     strength = Strength("k")
     treats = "records"
     runs_on = ("local", "streaming", "spark")

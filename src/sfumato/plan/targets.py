@@ -19,16 +19,6 @@ from sfumato.parameters import list_settings as given_parameters
 _TOLERANCE = 1e-12
 BARELY = 0.9
 """The part of a limit from which on it is met barely: less than a tenth of it is left."""
-_ONE_IN_COUNT = "prosecutor"
-"""A number that is 1 / k: it is met as exactly as the count of people behind it."""
-_MORE_IS_SAFER = frozenset(
-    ("k", "k_by_fitting", "k_of_persons", "k_of_trajectories", "k_of_groups", "k_of_households",
-     "k_if_clusters_are_known", "composed_k", "composed_k_by_fitting", "noise_left",
-     "l", "l_entropy", "l_recursive", "l_by_intersection", "fewest_protective_peers",
-     "mean_h", "median_h", "mean_h_worst_group", "mixed_mean_h", "undoing_error",
-     "undoing_error_left")
-)  # fmt: skip
-"""Numbers of risk that protect by being large; all others, by being small."""
 _NOT_COMPUTED = "it could not be computed."
 _UNBOUNDED = "it was measured on a sample, which says nothing certain of the other records."
 
@@ -76,10 +66,11 @@ class Target:
         low = self.least is None or number >= self.least - _TOLERANCE
         return low and (self.most is None or number <= self.most + _TOLERANCE)
 
-    def barely_met_by(self, number: float) -> bool:
+    def barely_met_by(self, number: float, *, exact: bool = False) -> bool:
         """Whether the number keeps the bound, but with less than a tenth of it to spare.
 
         A count that is as asked cannot be nearer, and holds exactly: k = 5 of 5 is no close call.
+        Neither is 1/5, which is `exact` as the count behind it.
 
         Examples
         --------
@@ -90,7 +81,7 @@ class Target:
         >>> Target(name="k", least=5).barely_met_by(5)
         False
         """
-        if not self.met_by(number) or self.name.rpartition(".")[2] == _ONE_IN_COUNT:
+        if not self.met_by(number) or exact:
             return False
         if all(float(value).is_integer() for value in (number, *self.plain().values())):
             return False
@@ -133,6 +124,8 @@ class Judgement:
     """What an attacker has worked out first, where the number is that of his table."""
     audience: Audience = "custodian"
     """Who may see the number: what compares with the original stays inside, met or not."""
+    exact: bool = False
+    """Whether the number is 1/k: it is met as exactly as the count of people behind it."""
 
     def __repr__(self) -> str:
         """One short line; `describe` says more."""
@@ -141,7 +134,7 @@ class Judgement:
     @property
     def barely_met(self) -> bool:
         """Whether the target is met with less than a tenth of its limit to spare."""
-        return self.met and self.target.barely_met_by(self.number)
+        return self.met and self.target.barely_met_by(self.number, exact=self.exact)
 
     @property
     def verdict(self) -> str:
@@ -192,8 +185,6 @@ class Judgement:
 
 
 _BOUNDS = ("min", "max")
-_USUAL = {"k_anonymity": "k", "anonymity": "k", "l_diversity": "l", "t_closeness": "t"}
-"""What others call our numbers."""
 
 
 def read_targets(bounds_by_name: Mapping[str, Any]) -> tuple[Target, ...]:
@@ -239,11 +230,7 @@ def _flatten(nested: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]
 
 def require_labels(evaluate: Mapping[str, Measure]) -> None:
     """Refuse labels that could be read as another number: they would redirect a target."""
-    taken = {
-        name
-        for measure in catalogue.measures().values()
-        for name in (measure.name, *measure.provides)
-    }
+    taken = {number.name for entry in catalogue.measures().values() for number in entry.numbers}
     for label, measure in evaluate.items():
         if "." in label:
             raise PlanError(f"The label '{label}' has a dot.", hint="choose another label.")
@@ -272,8 +259,9 @@ def _require_missable(target: Target, measures: Mapping[str, Measure]) -> None:
     where = find_number(target, measures)
     if where is None:
         return
-    label, number = where
-    low, high = measures[label].reach.get(number, (-math.inf, math.inf))
+    label, name = where
+    number = measures[label].find_number(name)
+    low, high = (number.lowest, number.highest) if number else (-math.inf, math.inf)
     # Each end by itself: a real upper bound makes an empty lower one no promise.
     ends = {
         "min": target.least is not None and target.least <= low,
@@ -285,7 +273,7 @@ def _require_missable(target: Target, measures: Mapping[str, Measure]) -> None:
             reach = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
             raise PlanError(
                 f"The target '{stated.describe()}' cannot be missed, so it promises nothing.",
-                hint=f"{number} is always {reach}; set {target.name}.{end} to what must hold, or "
+                hint=f"{name} is always {reach}; set {target.name}.{end} to what must hold, or "
                 "leave it out.",
             )
 
@@ -300,7 +288,7 @@ def find_number(target: Target, measures: Mapping[str, Measure]) -> tuple[str, s
         return target.name, measures[target.name].name
     label, _, number = target.name.rpartition(".")
     for name, measure in measures.items():
-        if name == (label or measure.name) and number in (measure.name, *measure.provides):
+        if name == (label or measure.name) and measure.find_number(number) is not None:
             return name, number
     return None
 
@@ -318,17 +306,10 @@ def limits_risk(target: Target, measures: Mapping[str, Measure]) -> bool:
     where = find_number(target, measures)
     if where is None:
         return True  # of a measure that others must know
-    label, number = where
-    measure = measures[label]
-    if measure.room() == "utility":
-        # Of the utility measures only displacement can protect, and only from below.
-        if measure.name != "displacement" or number == "outside_domain":
-            return False
-        return (target.most if number.startswith("stayed") else target.least) is not None
-    more_is_safer = (
-        measure.direction == "higher" if number == measure.name else number in _MORE_IS_SAFER
-    )
-    return (target.least if more_is_safer else target.most) is not None
+    number = measures[where[0]].find_number(where[1])
+    if number is None or number.safer == "neither":
+        return False
+    return (target.least if number.safer == "more" else target.most) is not None
 
 
 def list_harmless(targets: tuple[Target, ...], measures: Mapping[str, Measure]) -> list[str]:
@@ -348,13 +329,15 @@ def list_harmless(targets: tuple[Target, ...], measures: Mapping[str, Measure]) 
 
 def _find_measure(target: Target) -> type[Measure]:
     known = catalogue.measures()
-    for measure in known.values():
-        if target.name in (measure.name, *measure.provides):
+    numbers = [(number, measure) for measure in known.values() for number in measure.numbers]
+    for number, measure in numbers:
+        if target.name == number.name:
             return measure
-    names = [name for measure in known.values() for name in (measure.name, *measure.provides)]
+    asked = target.name.lower().replace("-", "_")
+    ours = (number.name for number, _ in numbers if asked in number.also)
     raise PlanError(
         f"No measure gives '{target.name}', so the target on it cannot be checked.",
-        hint=did_you_mean(_USUAL.get(target.name.lower().replace("-", "_"), target.name), names),
+        hint=did_you_mean(next(ours, target.name), [number.name for number, _ in numbers]),
     )
 
 
@@ -393,6 +376,7 @@ def judge(
         if where is None:
             raise PlanError(f"No measure gives '{target.name}'.")
         label, number = where
+        meaning = measures[label].find_number(number)
         value, is_estimate = read_for_target(target, number, evidence[label])
         reason = evidence[label].reason
         if math.isnan(value) and not reason:
@@ -410,6 +394,7 @@ def judge(
                 sampled=_describe_sample(evidence[label]) if is_estimate else "",
                 filled_in=_describe_filled_in(number, value, evidence[label]),
                 audience=evidence[label].audience,
+                exact=meaning is not None and meaning.counts == "one in a class",
             )
         )
     return tuple(judgements)

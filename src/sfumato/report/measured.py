@@ -10,7 +10,6 @@ from markupsafe import Markup
 
 from sfumato import catalogue
 from sfumato.errors import SfumatoError
-from sfumato.plan.targets import Target
 from sfumato.report.charts import (
     Chart,
     build_bars,
@@ -39,18 +38,6 @@ _ROOMS = {"risk": "Risk", "utility": "Utility"}
 LEDGER = "untouched"
 _YEAR = 365.25
 _ARROWS = {"lower": "↓", "higher": "↑"}
-_NUMBERS = {
-    "k": "People in the smallest class of those who look alike to an outsider.",
-    "prosecutor": "Highest chance that an outsider finds a given person.",
-    "t": "How far the confidential values of a class may be from those of all records.",
-    "l": "Confidential values in the class that has fewest.",
-    "stayed": "Share of records that hardly moved in the worst variable.",
-    "untouched": "Share of records that keep a rare value which outsiders may know.",
-    "displacement": "Share of the spread of a variable that comes from the protection.",
-    "moments": "How far a value moved on average, in standard deviations divided by √2 (IL1s).",
-    "mean_h": "Persons who lie nearer to the target than the one an attacker finds, on average.",
-}
-"""What the numbers are that boards see most often, where the first line of a measure is not it."""
 
 
 def get_measure_facts(name: str) -> dict[str, str]:
@@ -61,13 +48,20 @@ def get_measure_facts(name: str) -> dict[str, str]:
     return {"room": measure.room(), "question": catalogue.first_line(measure)}
 
 
+def describe_meaning(measure: str, number: str) -> str:
+    """What a number means, where the first line of its measure does not say it."""
+    entry = catalogue.measures().get(measure)
+    declared = entry.find_number(number) if entry is not None else None
+    return declared.meaning if declared is not None else ""
+
+
 def describe_target(target: Plain, evidence: Mapping[str, Plain]) -> dict[str, Any]:
     """A target in words: what was asked, what was measured, and how narrowly it holds."""
     label = target.get("measure", "")
     name = evidence[label]["name"] if label in evidence else label
     number = str(target["target"]).rpartition(".")[2]
     # A target may be on a number beside the measure's own, such as `reidentification.k`.
-    question = _NUMBERS.get(number, "")
+    question = describe_meaning(name, number)
     if not question and name:
         own = number in (label, name)
         question = (get_measure_facts(name)["question"] if own
@@ -109,7 +103,7 @@ def _judge(target: Plain) -> dict[str, str]:
 def is_barely_met(target: Plain) -> bool:
     """Whether a target that a record states is met with hardly any room."""
     value = target["value"]
-    return value is not None and Target.from_plain(target).barely_met_by(value)
+    return value is not None and target.get("barely_met", False)
 
 
 def describe_result(
@@ -132,7 +126,7 @@ def describe_result(
     return {
         **result,
         **facts,
-        "question": _NUMBERS.get(name) or facts["question"] or format_label(label),
+        "question": describe_meaning(name, name) or facts["question"] or format_label(label),
         "label": label,
         "numbers": {key: format_result(number) for key, number in numbers.items()},
         "words": {key: text for key, text in details.items() if isinstance(text, str)},

@@ -11,7 +11,7 @@ from sfumato import catalogue
 from sfumato.report.front import list_parties, tell_singled_out
 from sfumato.report.html import render_block, render_page
 from sfumato.report.page import describe_release
-from sfumato.report.wording import is_share, join_words, name_variables
+from sfumato.report.wording import join_words, name_variables
 
 Plain = Mapping[str, Any]
 _NOTHING: dict[str, Any] = {
@@ -113,7 +113,8 @@ def _suggest_remedy(
         # Blurring what is given back does not help: unchanged variables give it back.
         source = "the attacker works from" if target.get("filled_in") else f"gives {by} back"
         return f"make coarser, or leave out, what {source}."
-    if measure.room() == "utility" and not is_share(result["name"], "stayed"):
+    number = measure.find_number(str(target["target"]).rpartition(".")[2])
+    if number is None or number.safer == "neither":
         return f"protect {by} less, or leave another variable out instead."
     if measure.of == "pair":
         return f"blur {by} further: a larger noise, wider ranges, or leave it out."

@@ -102,7 +102,8 @@ def get_evidence(evidence: Mapping[str, Mapping[str, Any]], name: str) -> Mappin
 def is_share(measure: str, number: str) -> bool:
     """Whether a number lies between 0 and 1 by its nature, so that it reads best in per cent."""
     entry = catalogue.measures().get(measure)
-    return entry is not None and tuple(entry.reach.get(number, ())) == (0.0, 1.0)
+    meaning = entry.find_number(number) if entry is not None else None
+    return meaning is not None and meaning.is_share
 
 
 def format_measured(measure: str, number: str, value: float | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
@@ -27,6 +26,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import AT_WORST, Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.class_scores import count_fewest_values
 from sfumato.risk._disclosure.evaluation import evaluate_predicate
@@ -118,11 +118,10 @@ class AttributeDisclosure(Measure):
         {"groups": {"census": ["sex", "education"], "spatial": ["region"]}},
     )
     picture = "known_groups"
-    provides = ("disclosed_records",)
-    reach = {  # noqa: RUF012 - a class variable by its base
-        "attribute_disclosure": (0.0, 1.0),
-        "disclosed_records": (0.0, math.inf),
-    }
+    numbers = (
+        Number.share("attribute_disclosure", usual=True),
+        Number.count("disclosed_records"),
+    )
     known: list[str] | None = None
     where: str | None = None
     confidential: list[str] | None = None

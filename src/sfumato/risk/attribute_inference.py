@@ -20,6 +20,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import (
     VariableView,
@@ -124,8 +125,10 @@ class AttributeInference(Measure):
     )
     of = "pair"
     counts_persons = True
-    provides = ("inference_gain",)
-    reach = {"attribute_inference": (0.0, 1.0), "inference_gain": (-1.0, 1.0)}  # noqa: RUF012
+    numbers = (
+        Number.share("attribute_inference"),
+        Number.share("inference_gain", lowest=-1.0),
+    )
     known: list[str] | None = None
     confidential: list[str] | None = None
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.05
@@ -148,7 +151,7 @@ class AttributeInference(Measure):
             original.with_columns(pl.DataFrame([values for values, _ in united])),
             released.with_columns(pl.DataFrame([values for _, values in united])),
         )
-        judged = [f"{number}{AT_WORST}" for number in (self.name, *self.provides)]
+        judged = [f"{number}{AT_WORST}" for number in (self.name, "inference_gain")]
         worst = {name: max(evidence.details[name], again.details[name]) for name in judged}
         return replace(
             evidence,

@@ -16,6 +16,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.measure import AttackWording, Measure, Trial
+from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.distances import space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
@@ -103,8 +104,11 @@ class Averaging(Measure):
     )
     of = "pair"
     counts_persons = True
-    provides = ("averaging_by_noise", "averaging_pr_h_0")
-    reach = dict.fromkeys(("averaging", *provides), (0.0, 1.0))
+    numbers = (
+        Number.share("averaging"),
+        Number.share("averaging_by_noise"),
+        Number.share("averaging_pr_h_0"),
+    )
     variables: Annotated[list[str], Field(min_length=1)]
     releases: list[Annotated[int, Field(ge=2)]] = Field(default_factory=lambda: [2, 4, 10])
     p: Annotated[int, Field(ge=1)] = 3

@@ -20,6 +20,7 @@ from sfumato.engines import Engine
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.class_scores import score_classes
 from sfumato.risk._disclosure.united import WorstReading
@@ -89,11 +90,17 @@ class Closeness(Measure):
         {"known": ["sex", "region"], "confidential": ["income", "diagnosis", "smoking"]},
         {"known": ["sex"], "confidential": ["diagnosis", "systolic"], "distance": "equal"},
     )
-    provides = ("t", "beta", "delta")
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("closeness", "t"), (0.0, 1.0)),
-        **dict.fromkeys(("beta", "delta"), (0.0, math.inf)),
-    }
+    numbers = (
+        Number.share("closeness"),
+        Number.share(
+            "t",
+            meaning="How far the confidential values of a class may be from those of all records.",
+            usual=True,
+            also=("t_closeness",),
+        ),
+        Number.score("beta", safer="less", useful="neither", lowest=0.0),
+        Number.score("delta", safer="less", useful="neither", lowest=0.0),
+    )
     known: list[str] | None = None
     confidential: list[str] | None = None
     distance: Distance = "auto"

@@ -19,6 +19,7 @@ from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.kernels.arrays import Integers, Positions
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._composition.best_table import BestTable, merge_releases
 from sfumato.risk._composition.common_values import count_common_values
@@ -117,21 +118,20 @@ class Composition(Measure):
 
     name = "composition"
     counts_persons = True
-    direction = "higher"
+    numbers = (
+        Number.class_size("composition"),
+        Number.class_size("composed_k"),
+        Number.share("composed_uniqueness"),
+        Number.count("composed_unique_records"),
+        Number.class_size("composed_k_by_fitting"),
+        Number.class_size("l_by_intersection", counts="values in a class"),
+        Number.share("noise_left", safer="more"),
+        Number.share("matched_rows"),
+    )
     of = "pair"
     whole = True
     by_default = False
     examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
-    provides = (
-        "composed_k", "composed_uniqueness", "composed_unique_records", "composed_k_by_fitting",
-        "l_by_intersection", "noise_left", "matched_rows",
-    )  # fmt: skip
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("composition", "composed_k", "composed_k_by_fitting"), (1.0, math.inf)),
-        **dict.fromkeys(("composed_uniqueness", "noise_left", "matched_rows"), (0.0, 1.0)),
-        "composed_unique_records": (0.0, math.inf),
-        "l_by_intersection": (1.0, math.inf),
-    }
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
 

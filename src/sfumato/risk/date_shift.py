@@ -18,6 +18,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.outcomes import mean_of, wilson
 
@@ -129,8 +130,10 @@ class DateShift(Measure):
     of = "pair"
     counts_persons = True
     as_written = True
-    provides = ("date_shift_within_week",)
-    reach = dict.fromkeys(("date_shift", *provides), (0.0, 1.0))
+    numbers = (
+        Number.share("date_shift"),
+        Number.share("date_shift_within_week"),
+    )
     variables: Annotated[list[str], Field(min_length=1)]
     window: Annotated[int, Field(ge=1, le=36_525)]
     unit: Unit = "days"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ from sfumato.engines import Engine
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Codes, Floats
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.class_scores import count_fewest_values, score_classes
 from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
@@ -84,7 +84,18 @@ class Diversity(Measure):
     name = "diversity"
     runs_on = ("local", "streaming", "spark")
     counts_persons = True
-    direction = "higher"
+    numbers = (
+        Number.class_size("diversity", counts="values in a class"),
+        Number.class_size(
+            "l",
+            counts="values in a class",
+            meaning="Confidential values in the class that has fewest.",
+            usual=True,
+            also=("l_diversity",),
+        ),
+        Number.class_size("l_entropy", counts="values in a class"),
+        Number.class_size("l_recursive", counts="values in a class"),
+    )
     examples = (
         {},
         {
@@ -93,11 +104,6 @@ class Diversity(Measure):
             "missing_confidential": "none",
         },
     )
-    provides = _NUMBERS
-    reach = {  # noqa: RUF012 - a class variable by its base
-        # One value is no diversity; 0, where missing is no value, is less than any target asks.
-        **dict.fromkeys(("diversity", *_NUMBERS), (1.0, math.inf)),
-    }
     known: list[str] | None = None
     confidential: list[str] | None = None
     missing_confidential: Reading = "value"

@@ -15,6 +15,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.adjustments import expected, rescaled
 from sfumato.risk._attacks.distances import Space, space
@@ -144,13 +145,20 @@ class HIndex(Measure):
     )
     of = "pair"
     counts_persons = True
-    provides = (
-        "mean_h", "pr_h_0", "h_index_rescaled", "h_index_by_noise", "h_index_tail",
-        "h_index_worst_group", "mean_h_worst_group",
-    )  # fmt: skip
-    reach = {  # noqa: RUF012 - a class variable by its base
-        name: (0.0, math.inf if name.startswith("mean") else 1.0) for name in ("h_index", *provides)
-    }
+    numbers = (
+        Number.share("h_index", usual=True),
+        Number.distance(
+            "mean_h",
+            meaning="Persons who lie nearer to the target than the one an attacker finds, on "
+            "average.",
+        ),
+        Number.share("pr_h_0"),
+        Number.share("h_index_rescaled"),
+        Number.share("h_index_by_noise"),
+        Number.share("h_index_tail"),
+        Number.share("h_index_worst_group"),
+        Number.distance("mean_h_worst_group"),
+    )
     variables: list[str] | None = None
     standardise: bool = True
     distance: Literal["euclidean", "mahalanobis"] = "euclidean"

@@ -17,6 +17,7 @@ from sfumato.evidence import Evidence, Subject
 from sfumato.io import frames
 from sfumato.kernels.arrays import Integers, Mask
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.profiles import Identifier, load_profile
 from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
@@ -86,8 +87,13 @@ class IdentifiersLeft(Measure):
         {"year": 2024},
         {"year": 2020, "allow": ["region"], "populations": {"021": 640_000}},
     )
-    provides = tuple(f"{number}_left" for number in _NUMBERS)
-    reach = dict.fromkeys(("identifiers_left", *provides), (0.0, 1.0))
+    numbers = (
+        Number.share("identifiers_left"),
+        Number.share("names_left"),
+        Number.share("places_left"),
+        Number.share("dates_left"),
+        Number.share("ages_left"),
+    )
     profile: str = "hipaa-safe-harbor"
     allow: list[str] | None = None
     populations: dict[str, Annotated[int, Field(ge=0)]] | None = None

@@ -20,6 +20,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.orders import order_by_content
 from sfumato.measure import AT_WORST, Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 
 _ASSUMPTIONS = (
@@ -77,26 +78,16 @@ class Interval(Measure):
     examples = ({}, {"variables": ["height", "glucose"], "k": 0.01})
     of = "pair"
     counts_persons = True
-    provides = (
-        "interval_records", "interval_on_original_scale", "interval_records_on_original_scale",
-        "interval_rescaled", "interval_in_pair", "interval_in_all", "all_but_one",
-    )  # fmt: skip
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(
-            (
-                "interval",
-                "interval_on_original_scale",
-                "interval_rescaled",
-                "interval_in_pair",
-                "interval_in_all",
-                "all_but_one",
-            ),
-            (0.0, 1.0),
-        ),
-        **dict.fromkeys(
-            ("interval_records", "interval_records_on_original_scale"), (0.0, math.inf)
-        ),
-    }
+    numbers = (
+        Number.share("interval"),
+        Number.count("interval_records"),
+        Number.share("interval_on_original_scale"),
+        Number.count("interval_records_on_original_scale"),
+        Number.share("interval_rescaled"),
+        Number.share("interval_in_pair"),
+        Number.share("interval_in_all"),
+        Number.share("all_but_one"),
+    )
     variables: list[str] | None = None
     k: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.05
 

@@ -26,6 +26,7 @@ from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Integers, Mask
 from sfumato.kernels.itemsets import LARGEST, MOST, ItemRows, count_combinations, count_itemsets
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._known import require_records
 from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
@@ -67,16 +68,14 @@ class KOfItems(Measure):
     """
 
     name = "k_of_items"
-    direction = "higher"
+    numbers = (
+        Number.class_size("k_of_items", counts="units alike"),
+        Number.share("singled_out_by_items"),
+    )
     runs_on = ("local", "streaming", "spark")
     counts_persons = True
     by_default = False
     examples = ({"variables": ["diagnosis"]}, {"variables": ["diagnosis"], "m": 3})
-    provides = ("singled_out_by_items",)
-    reach = {  # noqa: RUF012 - a class variable by its base
-        "k_of_items": (1.0, math.inf),
-        "singled_out_by_items": (0.0, 1.0),
-    }
     variables: Annotated[list[str], Field(min_length=1)] | None = None
     m: Annotated[int, Field(ge=1, le=8)] = 2
     delimiter: Annotated[str, Field(min_length=1, max_length=3)] = DELIMITER

@@ -16,6 +16,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.measure import AttackWording, Measure
+from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.adjustments import expected, rescaled
 from sfumato.risk._attacks.assignment import count_correct_links, sample_pairs
@@ -132,8 +133,13 @@ class Linkage(Measure):
     )
     of = "pair"
     counts_persons = True
-    provides = ("linked_backwards", "linkage_rescaled", "linkage_by_noise", "assigned")
-    reach = dict.fromkeys(("linkage", *provides), (0.0, 1.0))
+    numbers = (
+        Number.share("linkage"),
+        Number.share("linked_backwards"),
+        Number.share("linkage_rescaled"),
+        Number.share("linkage_by_noise"),
+        Number.share("assigned"),
+    )
     variables: list[str] | None = None
     standardise: bool = True
     distance: Literal["euclidean", "mahalanobis"] = "euclidean"

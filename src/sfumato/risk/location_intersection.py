@@ -31,6 +31,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.outcomes import mean_of, wilson
 
@@ -157,7 +158,7 @@ class LocationIntersection(Measure):
     examples = ({"variables": ["glucose", "exam_score"], "k": 3, "known": []},)
     of = "pair"
     counts_persons = True
-    reach = dict.fromkeys(("location_intersection",), (0.0, 1.0))
+    numbers = (Number.share("location_intersection"),)
     variables: Annotated[list[str], Field(min_length=2, max_length=2)]
     k: Annotated[int, Field(ge=2)]
     inner: Annotated[float, Field(ge=0, le=0.9)] = 0.25

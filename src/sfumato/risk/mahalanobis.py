@@ -19,6 +19,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.orders import order_by_content
 from sfumato.measure import AT_WORST, Measure
+from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._persons import COUNTS_PERSONS
 
@@ -96,14 +97,17 @@ class Mahalanobis(Measure):
     examples = ({}, {"variables": ["height", "glucose"], "definition": "paper", "m": 2})
     of = "pair"
     counts_persons = True
-    provides = (
-        "risk1", "risk1_records", "risk2", "risk2_records", "risk1_on_original_scale",
-        "risk1_records_on_original_scale", "risk2_on_original_scale",
-        "risk2_records_on_original_scale",
-    )  # fmt: skip
-    reach = {  # noqa: RUF012 - a class variable by its base
-        name: (0.0, math.inf if "records" in name else 1.0) for name in ("mahalanobis", *provides)
-    }
+    numbers = (
+        Number.share("mahalanobis"),
+        Number.share("risk1"),
+        Number.count("risk1_records"),
+        Number.share("risk2"),
+        Number.count("risk2_records"),
+        Number.share("risk1_on_original_scale"),
+        Number.count("risk1_records_on_original_scale"),
+        Number.share("risk2_on_original_scale"),
+        Number.count("risk2_records_on_original_scale"),
+    )
     variables: list[str] | None = None
     definition: Literal["sdcmicro", "paper"] = "sdcmicro"
     w1: Annotated[Finite, Field(gt=0)] = 0.01

@@ -18,6 +18,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, Measure
+from sfumato.numbers import Number
 from sfumato.parameters import format_value, parameters
 from sfumato.risk._attacks.attacker_view import (
     ROUNDING,
@@ -105,11 +106,12 @@ class MixedHIndex(Measure):
     of = "pair"
     counts_persons = True
     by_default = False
-    provides = ("mixed_mean_h", "mixed_h_0", "mixed_h_index_by_noise")
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("mixed_h_index", "mixed_h_0", "mixed_h_index_by_noise"), (0.0, 1.0)),
-        "mixed_mean_h": (0.0, math.inf),
-    }
+    numbers = (
+        Number.share("mixed_h_index"),
+        Number.distance("mixed_mean_h"),
+        Number.share("mixed_h_0"),
+        Number.share("mixed_h_index_by_noise"),
+    )
     known: list[str] | None = None
     p: Annotated[int, Field(ge=1)] = 3
     individuals: Annotated[int, Field(ge=1)] = 1000

@@ -19,6 +19,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
+from sfumato.numbers import Number
 from sfumato.parameters import format_value, parameters
 from sfumato.risk._attacks.assignment import assign_all
 from sfumato.risk._attacks.attacker_view import (
@@ -144,8 +145,11 @@ class MixedLinkage(Measure):
     of = "pair"
     picture = "sweep"
     counts_persons = True
-    provides = ("mixed_linkage_by_noise", "mixed_assigned")
-    reach = dict.fromkeys(("mixed_linkage", *provides), (0.0, 1.0))
+    numbers = (
+        Number.share("mixed_linkage"),
+        Number.share("mixed_linkage_by_noise"),
+        Number.share("mixed_assigned"),
+    )
     known: list[str] | None = None
     individuals: Annotated[int, Field(ge=1)] = 1000
     errors: Share | dict[str, Share] = 0.0

@@ -18,6 +18,7 @@ from sfumato.engines import Engine
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Integers, Mask
 from sfumato.measure import AT_WORST, Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.united import WorstReading
 from sfumato.risk._known import require_records
@@ -138,13 +139,15 @@ class Peers(Measure):
             "individuals": 100,
         },
     )
-    provides = ("breached_records", "fewest_protective_peers", "downward", "npp_below")
+    numbers = (
+        Number.share("peers"),
+        Number.count("breached_records"),
+        Number.class_size("fewest_protective_peers", counts="units alike", lowest=0.0),
+        Number.share("downward"),
+        Number.share("npp_below"),
+    )
     retired = {  # noqa: RUF012 - a class variable by its base
         "seed": "is gone: which records are drawn follows from the data. Leave it out.",
-    }
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("peers", "downward", "npp_below"), (0.0, 1.0)),
-        **dict.fromkeys(("breached_records", "fewest_protective_peers"), (0.0, math.inf)),
     }
     known: list[str] | None = None
     sensitive: list[str] | None = None

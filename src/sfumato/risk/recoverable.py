@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from sfumato.engines import Engine
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import AttackWording, Measure, Trial
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._dependencies.rules import EARLIER, Finding, find_dependencies
 
@@ -85,11 +85,10 @@ class Recoverable(Measure):
     trial = Trial(needs=(), acceptable=0.2, seconds=7.5, in_sample="as it is")
     examples = ({}, {"variables": ["region", "household_size"], "pairs": False})
     of = "pair"
-    provides = ("recoverable_records",)
-    reach = {  # noqa: RUF012 - a class variable by its base
-        "recoverable": (0.0, 1.0),
-        "recoverable_records": (0.0, math.inf),
-    }
+    numbers = (
+        Number.share("recoverable", usual=True),
+        Number.count("recoverable_records"),
+    )
     variables: list[str] | None = None
     within: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.01
     pairs: bool = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -20,6 +19,7 @@ from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Integers
 from sfumato.kernels.trees.box_cells import COVERED, UNDECIDED
 from sfumato.measure import AT_WORST, AttackWording, Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._known import (
     Groups,
@@ -114,14 +114,14 @@ class Reidentification(Measure):
         {"known": ["sex", "region", "birth_date"], "missing": "wildcard"},
         {"groups": {"census": ["sex", "education"], "spatial": ["region"]}},
     )
-    provides = (
-        "reidentifiable_records", "undecided_records", "guess", "k_by_fitting", "k_of_persons",
-    )  # fmt: skip
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("reidentification", "guess"), (0.0, 1.0)),
-        **dict.fromkeys(("reidentifiable_records", "undecided_records"), (0.0, math.inf)),
-        **dict.fromkeys(("k_by_fitting", "k_of_persons"), (1.0, math.inf)),
-    }
+    numbers = (
+        Number.share("reidentification", usual=True),
+        Number.count("reidentifiable_records"),
+        Number.count("undecided_records"),
+        Number.share("guess"),
+        Number.class_size("k_by_fitting"),
+        Number.class_size("k_of_persons"),
+    )
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
     budget: Annotated[int, Field(ge=0, le=2**62)] = 10_000

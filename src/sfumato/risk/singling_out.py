@@ -16,6 +16,7 @@ from sfumato.engines import Engine
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Integers
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import OrderedView, VariableView, view_release
 from sfumato.risk._attacks.class_statements import (
@@ -138,13 +139,12 @@ class SinglingOut(Measure):
     )
     of = "pair"
     counts_persons = True
-    provides = ("singling_out_excess", "singled_out_by_extremes", "singled_out_records")
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(
-            ("singling_out", "singling_out_excess", "singled_out_by_extremes"), (0.0, 1.0)
-        ),
-        "singled_out_records": (0.0, math.inf),
-    }
+    numbers = (
+        Number.share("singling_out"),
+        Number.share("singling_out_excess"),
+        Number.share("singled_out_by_extremes"),
+        Number.count("singled_out_records"),
+    )
     known: list[str] | None = None
     individuals: Annotated[int, Field(ge=1)] = 1000
 

@@ -19,6 +19,7 @@ from sfumato.evidence import Evidence
 from sfumato.io.frames import to_canonical_text
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import AttackWording, Measure, Trial
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
 from sfumato.schema.inference.words import remove_accents
@@ -113,8 +114,11 @@ class SurvivingIdentifiers(Measure):
     examples = ({"variables": ["address"], "deidentifier": "patterns"},)
     of = "pair"
     counts_persons = True
-    provides = ("surviving_planted", "surviving_own")
-    reach = dict.fromkeys(("surviving_identifiers", *provides), (0.0, 1.0))
+    numbers = (
+        Number.share("surviving_identifiers"),
+        Number.share("surviving_planted"),
+        Number.share("surviving_own"),
+    )
     variables: Annotated[list[str], Field(min_length=1)]
     deidentifier: str
     language: str = "en"

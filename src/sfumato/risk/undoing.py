@@ -18,6 +18,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
+from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.distances import covariance, require_regular
 from sfumato.risk._attacks.knowledge import knowledge
@@ -112,12 +113,14 @@ class Undoing(Measure):
         {"variables": ["glucose", "hdl"], "k": 3, "distance": "mahalanobis", "rounds": 5},
     )
     of = "pair"
-    provides = ("undoing_error", "undoing_error_left", "undoing_correlation")
-    reach = {  # noqa: RUF012 - a class variable by its base
-        "undoing": (0.0, 1.0),
-        **dict.fromkeys(("undoing_error", "undoing_error_left"), (0.0, float("inf"))),
-        "undoing_correlation": (-1.0, 1.0),
-    }
+    numbers = (
+        Number.share("undoing"),
+        Number.distance("undoing_error"),
+        Number.distance("undoing_error_left"),
+        Number.score(
+            "undoing_correlation", safer="less", useful="neither", lowest=-1.0, highest=1.0
+        ),
+    )
     variables: Annotated[list[str], Field(min_length=1)]
     k: Annotated[int, Field(ge=2)]
     strata: list[str] = Field(default_factory=list)

@@ -27,6 +27,7 @@ from sfumato.kernels.arrays import AnyIntegers, Floats, Integers
 from sfumato.kernels.lattice.wildcards import count_fitting
 from sfumato.kernels.memory import look_up, split_rows
 from sfumato.measure import AT_WORST, Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._known import describe_known, known_variables, require_records
 from sfumato.risk._persons import choose_audience, count_fitting_persons, describe_persons
@@ -142,39 +143,34 @@ class Uniqueness(Measure):
     runs_on = ("local", "streaming", "spark")
     counts_persons = True
     examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
-    provides = (
-        "k", "prosecutor", "journalist", "individual_risk", "marketer", "unique_records",
-        "global_risk", "expected_reidentifications",
-        *_OF_TRAJECTORIES, *_OF_GROUPS,
-    )  # fmt: skip
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(
-            (
-                "uniqueness",
-                "prosecutor",
-                "journalist",
-                "individual_risk",
-                "marketer",
-                "unique_trajectories",
-                "global_risk",
-                "household_risk",
-                "mean_household_risk",
-            ),
-            (0.0, 1.0),
+    numbers = (
+        Number.share("uniqueness"),
+        Number.class_size(
+            "k",
+            meaning="People in the smallest class of those who look alike to an outsider.",
+            usual=True,
+            also=("k_anonymity", "anonymity"),
         ),
-        **dict.fromkeys(
-            (
-                "k",
-                "k_of_groups",
-                "k_if_clusters_are_known",
-                "k_of_trajectories",
-                "k_of_households",
-            ),
-            (1.0, math.inf),
+        Number.share(
+            "prosecutor",
+            counts="one in a class",
+            meaning="Highest chance that an outsider finds a given person.",
+            usual=True,
         ),
-        "unique_records": (0.0, math.inf),
-        "expected_reidentifications": (0.0, math.inf),
-    }
+        Number.share("journalist"),
+        Number.share("individual_risk"),
+        Number.share("marketer"),
+        Number.count("unique_records"),
+        Number.share("global_risk"),
+        Number.count("expected_reidentifications"),
+        Number.class_size("k_of_trajectories", counts="units alike"),
+        Number.share("unique_trajectories"),
+        Number.class_size("k_of_groups"),
+        Number.class_size("k_if_clusters_are_known"),
+        Number.share("household_risk"),
+        Number.share("mean_household_risk"),
+        Number.class_size("k_of_households", counts="units alike"),
+    )
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
     known_rows: Annotated[int, Field(ge=1)] | None = None

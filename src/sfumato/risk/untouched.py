@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Integers, Mask
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk._persons import COUNTS_PERSONS
 
@@ -63,11 +63,14 @@ class Untouched(Measure):
     examples = ({}, {"k": 3, "at_most": 0.2})
     of = "pair"
     counts_persons = True
-    provides = ("unchanged_variables",)
-    reach = {  # noqa: RUF012 - a class variable by its base
-        "untouched": (0.0, 1.0),
-        "unchanged_variables": (0.0, math.inf),
-    }
+    numbers = (
+        Number.share(
+            "untouched",
+            meaning="Share of records that keep a rare value which outsiders may know.",
+            usual=True,
+        ),
+        Number.count("unchanged_variables"),
+    )
     k: Annotated[int, Field(ge=2)] = 5
     at_most: Annotated[float, Field(ge=0, lt=1)] = 0.05
 

@@ -40,6 +40,7 @@ from sfumato.plan.targets import (
     Target,
     find_number,
     judge,
+    limits_risk,
     list_harmless,
     measures_for,
 )
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
 Measures = Mapping[str, Measure] | Iterable[Measure | str] | None
 _TEXTS = 10_000
 """Records that are looked at for free text."""
-_BY_RECORD = ("l_diversity", "t_closeness", "deterministic")
-"""Methods that cluster records, whatever group they are in."""
 _RECORDS_A_TEXT = 30
 """Where each value is shared by more records on average, they are categories."""
 NOT_ON_CLUSTER = "what it discloses together with others is measured in memory only."
@@ -514,7 +513,7 @@ def require_consistent_groups(
     groups = [name for name in original.schema.having("cluster") if name in released.columns]
     names = [name for name in released.columns if name in original.schema]
     if not engine.in_memory:
-        clustered = [step.touches(original.schema) for step in steps if step.name in _BY_RECORD]
+        clustered = [step.touches(original.schema) for step in steps if not step.keeps_groups]
         names = [name for name in names if any(name in touched for touched in clustered)]
     if not groups or not names:
         return
@@ -679,8 +678,7 @@ def is_on_risk(target: Target, measures: Mapping[str, Measure]) -> bool:
     if measures[_find_label(target, measures)].room() == "risk":
         return True
     # Who hardly moved is a risk, although the measure of it is one of utility.
-    where = find_number(target, measures)
-    return where is not None and where[1].startswith("stayed")
+    return limits_risk(target, measures)
 
 
 def leave_out_composition(plan: Plan) -> tuple[tuple[Target, ...], dict[str, Measure]]:

@@ -215,17 +215,19 @@ def _is_met(evidence: Evidence, plan: Plan) -> bool:
 
 
 def promise_k(plan: Plan, usual: int = _USUAL_K) -> int:
-    """The smallest class that the plan promises; without a target on one, what is usual."""
+    """The class size that the plan promises; without a target on one, what is usual.
+
+    Only what counts the units of a class is such a promise, whatever it is called. The largest
+    counts, so that a further target can only tighten what attacks may achieve.
+    """
     measures = plan.measures
-    promised = [
-        math.ceil(target.least)
-        for target in plan.targets
-        if target.least is not None
-        and (where := find_number(target, measures)) is not None
-        and (where[1] == "k" or where[1].startswith("k_"))
-        and where[1] not in ("k_of_trajectories", "k_of_households")
-    ]
-    return max(2, min(promised)) if promised else usual
+    promised = []
+    for target in plan.targets:
+        where = find_number(target, measures)
+        number = measures[where[0]].find_number(where[1]) if where is not None else None
+        if target.least is not None and number and number.counts == "units in a class":
+            promised.append(math.ceil(target.least))
+    return max(2, *promised) if promised else usual
 
 
 def estimate_seconds(attack: Measure, released: Dataset) -> float:

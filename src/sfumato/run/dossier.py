@@ -381,7 +381,8 @@ def _name_limit(rule: Rule, bound: str) -> str:
 def _format(number: float, name: str, measures: Mapping[str, Measure]) -> str:
     """Shares in per cent, counts as they are."""
     where = find_number(Target(name=name), measures)
-    if where is not None and measures[where[0]].reach.get(where[1]) == (0.0, 1.0):
+    meaning = measures[where[0]].find_number(where[1]) if where is not None else None
+    if meaning is not None and meaning.is_share:
         return _format_share(number)
     return f"{number:g}"
 

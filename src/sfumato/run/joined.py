@@ -310,7 +310,7 @@ def _states(measure: ConfidentialMeasure) -> str | None:
 def unite_looks(measure: ConfidentialMeasure, looks: Sequence[tuple[str, Evidence]]) -> Evidence:
     """One piece of evidence, with the worst number of both outsiders and all tables."""
     worst = max if measure.direction == "lower" else min
-    numbers = (measure.name, *measure.provides)
+    numbers = [number.name for number in measure.numbers]
     details: dict[str, Any] = {}
     for outsider, ending in _ENDINGS.items():
         of = [item for name, item in looks if name == outsider]

@@ -21,8 +21,6 @@ from sfumato.storage.ledger import Entry, Ledger
 from sfumato.storage.same_draws import digest_paths, require_same_draws
 from sfumato.storage.tiers import hold_tiers, is_tier_of_same
 
-_PSEUDONYMS = "pseudonymise"
-
 
 @dataclass(frozen=True, eq=False)
 class Composing:
@@ -194,7 +192,7 @@ def list_drawn_variables(release: Release) -> set[str]:
     return {
         name
         for step in release.plan.steps
-        if step.keyed and step.name != _PSEUDONYMS
+        if step.keyed and step.draws_for == "records"
         for name in step.touches(release.original.schema)
     }
 

@@ -51,8 +51,6 @@ _LADDERS: Mapping[str, tuple[float, ...]] = {
     "deterministic.k": _CLASS_SIZES[1:],
 }
 """Values to try of a parameter, where those for any whole number or any share do not suit it."""
-_COMBINED = ("k_anonymity", "l_diversity", "t_closeness")
-"""Families of equivalence classes that are tried together with ways to perturb numbers."""
 _FEWEST_IN_STRATUM = 30
 """Records that the smallest stratum must have, so that neighbours are close."""
 _DRAWS = 4
@@ -240,7 +238,12 @@ def _choose_for_combination(
 ) -> list[Family]:
     """The ways to form classes that are tried together with ways to perturb numbers."""
     if not requirements.only_k or requirements.k is None:
-        return [family for family in classes if family.name in _COMBINED]
+        known = catalogue.methods()
+        return [
+            family
+            for family in classes
+            if family.name in known and known[family.name].treats == "records"
+        ]
     # Where k is all that is required, it holds by construction: there is nothing to search.
     names, k = list(requirements.known), requirements.k
     combined = [single_candidate(f"k_anonymity({k})", classes[0].make(k))]

@@ -213,7 +213,7 @@ def _average_column(name: str, columns: Sequence[pl.Series]) -> pl.Series:
 
 def _average_numbers(measure: Measure, draws: list[Evidence]) -> pl.DataFrame:
     rows = []
-    for name in (measure.name, *measure.provides):
+    for name in [number.name for number in measure.numbers]:
         values = [evidence.number(name) for evidence in draws]
         mean, error = _mean_and_error(values)
         rows.append((name, mean, error, min(values), max(values)))

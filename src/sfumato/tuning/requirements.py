@@ -22,8 +22,6 @@ from sfumato.utility.moments import Moments
 from sfumato.utility.propensity import Propensity
 
 _BY_KNOWN = ("h_index", "linkage")
-_CLASS_SIZE = ("k", "k_of_groups", "k_if_clusters_are_known")
-_DISPLACEMENT = "displacement"
 _PREPARING = ("drop", "pseudonymise", "topcode", "weights")
 """They treat what names people and what is extreme; no other method replaces them."""
 
@@ -61,14 +59,14 @@ def read_requirements(
             continue
         if measure.of == "one" and hasattr(measure, "known"):
             known |= dict.fromkeys(_select(_parameter(measure, "known"), prepared, "quasi"))
-            only_k = only_k and number in _CLASS_SIZE
+            only_k = only_k and _is_class_size(measure, number)
         if hasattr(measure, "confidential") or hasattr(measure, "sensitive"):
             named = _parameter(measure, "confidential") or _parameter(measure, "sensitive")
             confidential |= dict.fromkeys(_select(named, prepared, "sensitive"))
         if _is_distance(measure):
             distant |= dict.fromkeys(_select_numbers(measure, prepared))
         # The strictest of several targets on class size.
-        if number in _CLASS_SIZE and target.least:
+        if _is_class_size(measure, number) and target.least:
             k = max(k or 2, math.ceil(target.least))
         if (number == "mean_h" and target.least is not None) or (
             number == "h_index" and target.most is not None
@@ -108,7 +106,17 @@ def _already_holds(target: Target, number: str, measure: Measure, prepared: Data
 def _is_distance(measure: Measure) -> bool:
     """Whether it asks how far released numbers lie from the original ones."""
     pair = measure.room() == "risk" and measure.of == "pair" and hasattr(measure, "variables")
-    return pair or measure.name == _DISPLACEMENT
+    return pair or _protects_by_distance(measure)
+
+
+def _protects_by_distance(measure: Measure) -> bool:
+    """Whether what it calls a loss is protection at the same time: how far values moved."""
+    return measure.room() == "utility" and measure.numbers[0].safer == "more"
+
+
+def _is_class_size(measure: Measure, name: str) -> bool:
+    number = measure.find_number(name)
+    return number is not None and number.counts == "units in a class"
 
 
 def _parameter(measure: Measure, name: str) -> tuple[str, ...]:
@@ -165,7 +173,8 @@ def choose_utility(plan: Plan, further: Measures, prepared: Dataset) -> dict[str
         label: measure
         for label, measure in plan.evaluate.items()
         # How far records moved is protection where a target says so, and loss otherwise.
-        if measure.room() == "utility" and not (measure.name == _DISPLACEMENT and label in targeted)
+        if measure.room() == "utility"
+        and not (_protects_by_distance(measure) and label in targeted)
     }
     named |= _check_measures(plan, further)
     return named or _usual_measures(plan, prepared)

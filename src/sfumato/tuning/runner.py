@@ -60,7 +60,7 @@ class Runner:
         # Of a measure on whose further numbers nothing is set, candidates need the value alone.
         self.searched = {
             label: measure
-            if any((label, number) in targeted for number in measure.provides)
+            if any((label, number.name) in targeted for number in measure.numbers[1:])
             else measure.for_value()
             for label, measure in self.measures.items()
         }

@@ -144,8 +144,8 @@ def _clip_to_reach(
     position = find_number(target, measures)
     if position is None:
         return low, high
-    least, most = measures[position[0]].reach.get(position[1], (-math.inf, math.inf))
-    return max(low, least), min(high, most)
+    number = measures[position[0]].find_number(position[1])
+    return (low, high) if number is None else (max(low, number.lowest), min(high, number.highest))
 
 
 def average_utility(

@@ -228,7 +228,7 @@ def measure_plan(data: Dataset, plan: Plan, key: Key) -> dict[str, Any]:
 
 
 def _read_numbers(label: str, measure: Measure, evidence: Evidence) -> dict[str, float | None]:
-    numbers = [evidence.value, *map(evidence.number, measure.provides)]
+    numbers = [evidence.value, *(evidence.number(number.name) for number in measure.numbers[1:])]
     named = dict(zip(_name_columns(label, measure), numbers, strict=True))
     named |= {f"{label}[{name}]": value for name, value in _read_table(evidence)}
     named[f"{label}.{AT_WORST[1:]}"] = evidence.at_worst
@@ -241,7 +241,7 @@ def _to_number(value: float) -> float | None:
 
 
 def _name_columns(label: str, measure: Measure) -> list[str]:
-    return [label, *(f"{label}.{name}" for name in measure.provides)]
+    return [label, *(f"{label}.{number.name}" for number in measure.numbers[1:])]
 
 
 def _read_table(evidence: Evidence) -> Iterator[tuple[str, float]]:

@@ -18,6 +18,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import use_one_thread
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.utility.models.distributed import fit_both_by_passes
 from sfumato.utility.models.formula import read_formula
@@ -83,14 +84,14 @@ class Coefficients(Measure):
         {"formula": "systolic ~ height + sex", "weight": "survey_weight"},
     )
     of = "pair"
-    provides = (
-        "mean_difference", "smallest_overlap", "mean_overlap", "signs_kept", "significance_kept",
-    )  # fmt: skip
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("coefficients", "mean_difference"), (0.0, math.inf)),
-        **dict.fromkeys(("smallest_overlap", "mean_overlap"), (-math.inf, 1.0)),
-        **dict.fromkeys(("signs_kept", "significance_kept"), (0.0, 1.0)),
-    }
+    numbers = (
+        Number.loss("coefficients"),
+        Number.loss("mean_difference"),
+        Number.score("smallest_overlap", highest=1.0),
+        Number.score("mean_overlap", highest=1.0),
+        Number.score("signs_kept", lowest=0.0, highest=1.0),
+        Number.score("significance_kept", lowest=0.0, highest=1.0),
+    )
     formula: str
     family: Family = "linear"
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95

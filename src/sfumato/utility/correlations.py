@@ -24,6 +24,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import canonical_order, use_one_thread
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING, Column
 
@@ -79,11 +80,11 @@ class Correlations(Measure):
         {"variables": ["education", "income", "height", "children"], "kind": "spearman"},
     )
     of = "pair"
-    provides = ("mean_correlation_difference", "correlation_of_correlations")
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("correlations", "mean_correlation_difference"), (0.0, 2.0)),
-        "correlation_of_correlations": (-1.0, 1.0),
-    }
+    numbers = (
+        Number.loss("correlations", highest=2.0),
+        Number.loss("mean_correlation_difference", highest=2.0),
+        Number.score("correlation_of_correlations", lowest=-1.0, highest=1.0),
+    )
     variables: list[str] | None = None
     kind: Literal["pearson", "spearman"] = "pearson"
 

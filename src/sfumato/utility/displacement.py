@@ -41,6 +41,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean
 from sfumato.measure import AT_WORST, Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.utility._paired.number_sums import NumberPairs, fit_rescaling, read_number_pairs
 
@@ -108,19 +109,25 @@ class Displacement(Measure):
         {"role": "sensitive"},
     )
     of = "pair"
-    provides = (
-        "stayed", "stayed_records", "stayed_rescaled", "stayed_in_pair", "stayed_in_all",
-        "mean_delta", "median_distance", "outside_domain",
-    )  # fmt: skip
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(
-            ("stayed", "stayed_rescaled", "stayed_in_pair", "stayed_in_all"), (0.0, 1.0)
+    numbers = (
+        Number.loss(
+            "displacement",
+            safer="more",
+            meaning="Share of the spread of a variable that comes from the protection.",
         ),
-        **dict.fromkeys(
-            ("displacement", "stayed_records", "mean_delta", "median_distance", "outside_domain"),
-            (0.0, math.inf),
+        Number.share(
+            "stayed",
+            meaning="Share of records that hardly moved in the worst variable.",
+            usual=True,
         ),
-    }
+        Number.count("stayed_records"),
+        Number.share("stayed_rescaled"),
+        Number.share("stayed_in_pair"),
+        Number.share("stayed_in_all"),
+        Number.loss("mean_delta", safer="more"),
+        Number.loss("median_distance", safer="more"),
+        Number.loss("outside_domain"),
+    )
     variables: list[str] | None = None
     role: Literal["quasi", "sensitive", "other"] | None = None
     within: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01

@@ -12,6 +12,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.exact_sums import use_one_thread
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.utility.models.formula import read_formula
 from sfumato.utility.models.regression import Family
@@ -58,13 +59,13 @@ class Efficiency(Measure):
         {"formula": "systolic ~ height + weight_kg + C(smoking)"},
         {"formula": "children ~ household_size", "family": "poisson"},
     )
-    direction = "higher"
+    numbers = (
+        Number.score("efficiency", lowest=0.0),
+        Number.loss("largest_inflation"),
+        Number.loss("mean_inflation"),
+        Number.score("determinant_ratio", lowest=0.0),
+    )
     of = "pair"
-    provides = ("largest_inflation", "mean_inflation", "determinant_ratio")
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("largest_inflation", "mean_inflation"), (0.0, math.inf)),
-        **dict.fromkeys(("efficiency", "determinant_ratio"), (0.0, math.inf)),
-    }
     formula: str
     family: Family = "linear"
 

@@ -20,6 +20,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Codes, Floats, Integers, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.utility._paired.cell_loss import CellLosses, VariableLoss, measure_variable_loss
 
@@ -90,18 +91,16 @@ class InformationLoss(Measure):
     examples = ({}, {"variables": ["birth_date", "sex", "education", "height"]})
     of = "pair"
     whole = True
-    provides = (
-        "granularity", "discernibility", "discernibility_share", "entropy_loss",
-        "average_class_size", "removed_records", "generalised_cells",
-    )  # fmt: skip
-    reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(
-            ("granularity", "discernibility_share", "entropy_loss", "generalised_cells"),
-            (0.0, 1.0),
-        ),
-        **dict.fromkeys(("information_loss", "discernibility", "removed_records"), (0.0, math.inf)),
-        "average_class_size": (1.0, math.inf),
-    }
+    numbers = (
+        Number.loss("information_loss", usual=True),
+        Number.loss("granularity", highest=1.0),
+        Number.loss("discernibility"),
+        Number.loss("discernibility_share", highest=1.0),
+        Number.loss("entropy_loss", highest=1.0),
+        Number.loss("average_class_size", lowest=1.0),
+        Number.loss("removed_records"),
+        Number.loss("generalised_cells", highest=1.0),
+    )
     variables: list[str] | None = None
 
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:

@@ -20,6 +20,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
 from sfumato.utility._paired.spreads import Spread, spread_over_bins, spread_over_levels
@@ -70,12 +71,11 @@ class Marginals(Measure):
     name = "marginals"
     examples = ({}, {"variables": ["sex", "region", "income"], "bins": 10})
     of = "pair"
-    provides = ("k_marginal", "worst_pair_difference")
-    reach = {  # noqa: RUF012 - a class variable by its base
-        "marginals": (0.0, 2.0),
-        "k_marginal": (0.0, 1000.0),
-        "worst_pair_difference": (0.0, 2.0),
-    }
+    numbers = (
+        Number.loss("marginals", highest=2.0),
+        Number.score("k_marginal", lowest=0.0, highest=1000.0),
+        Number.loss("worst_pair_difference", highest=2.0),
+    )
     variables: list[str] | None = None
     bins: Annotated[int, Field(ge=2, le=200)] = 20
 

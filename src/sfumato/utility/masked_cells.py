@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
 
@@ -67,11 +67,10 @@ class MaskedCells(Measure):
     by_default = False
     picture = "masked_values"
     examples = ({}, {"variables": ["ethnicity", "region", "birth_date"], "fewest": 5})
-    provides = ("masked_records",)
-    reach = {  # noqa: RUF012 - a class variable by its base
-        "masked_cells": (0.0, 1.0),
-        "masked_records": (0.0, math.inf),
-    }
+    numbers = (
+        Number.loss("masked_cells", highest=1.0),
+        Number.loss("masked_records"),
+    )
     variables: Annotated[list[str], Field(min_length=1)] | None = None
     fewest: Annotated[int, Field(ge=1)] = 3
 

@@ -35,6 +35,7 @@ from sfumato.kernels.exact_sums import (
     use_one_thread,
 )
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.utility._paired.number_sums import Marginal, read_number_pairs
 
@@ -94,8 +95,20 @@ class Moments(Measure):
     picture = "moments"
     examples = ({}, {"variables": ["height", "weight_kg", "glucose"]})
     of = "pair"
-    provides = ("il1s", "il1s_total", *_LARGEST.values())
-    reach = dict.fromkeys(("moments", *provides), (0.0, math.inf))
+    numbers = (
+        Number.loss(
+            "moments",
+            meaning="How far a value moved on average, in standard deviations divided by √2 "
+            "(IL1s).",
+        ),
+        Number.loss("il1s"),
+        Number.loss("il1s_total"),
+        Number.loss("largest_mean_shift"),
+        Number.loss("largest_sd_ratio_off"),
+        Number.loss("largest_quantile_shift"),
+        Number.loss("largest_correlation_shift"),
+        Number.loss("largest_eigenvalue_shift"),
+    )
     variables: list[str] | None = None
 
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:

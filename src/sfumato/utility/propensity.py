@@ -20,6 +20,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import exact_sum, use_one_thread
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.utility.models.distributed_propensity import (
     build_distant_design,
@@ -114,12 +115,12 @@ class Propensity(Measure):
          "permutations": 10},
     )  # fmt: skip
     of = "pair"
-    provides = ("ratio", "standardised", "p_value")
-    reach = {  # noqa: RUF012 - a class variable by its base
-        "propensity": (0.0, 0.25),
-        "ratio": (0.0, math.inf),
-        "p_value": (0.0, 1.0),
-    }
+    numbers = (
+        Number.loss("propensity", highest=0.25),
+        Number.loss("ratio"),
+        Number.loss("standardised", lowest=-math.inf),
+        Number.score("p_value", useful="neither", lowest=0.0, highest=1.0),
+    )
     variables: list[str] | None = None
     categories: list[str] | None = None
     model: Literal["main", "interactions", "tree"] = "main"

@@ -19,6 +19,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import Measure
+from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
 
@@ -66,16 +67,13 @@ class WeightedEstimates(Measure):
     name = "weighted_estimates"
     examples = ({}, {"weight": "survey_weight"})
     of = "pair"
-    provides = (
-        "largest_share_change", "largest_quantile_change", "total_change", "design_effect_ratio",
-    )  # fmt: skip
-    reach = {  # noqa: RUF012 - a class variable by its base
-        "weighted_estimates": (0.0, math.inf),
-        "largest_share_change": (0.0, 1.0),
-        "largest_quantile_change": (0.0, math.inf),
-        "total_change": (0.0, math.inf),
-        "design_effect_ratio": (0.0, math.inf),
-    }
+    numbers = (
+        Number.loss("weighted_estimates"),
+        Number.loss("largest_share_change", highest=1.0),
+        Number.loss("largest_quantile_change"),
+        Number.loss("total_change"),
+        Number.loss("design_effect_ratio"),
+    )
     weight: str | None = None
 
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:

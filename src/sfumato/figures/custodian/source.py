@@ -14,17 +14,6 @@ Source = Any
 """Evidence with a table, a frame of any library, or a list of rows."""
 Row = Mapping[str, Any]
 
-_HIGHER = frozenset(
-    {
-        "k", "k_by_fitting", "k_of_groups", "k_if_clusters_are_known", "smallest_overlap",
-        "mean_overlap", "signs_kept", "significance_kept", "correlation_of_correlations",
-    }
-)  # fmt: skip
-"""Further numbers that are better when higher, though their measure is better when lower."""
-_NEITHER = frozenset(
-    {"p_value", "stayed", "stayed_records", "stayed_rescaled", "stayed_in_pair", "stayed_in_all"}
-)
-"""What is good for the analyst here may be bad for the people, or has no better end."""
 _MOST_COLUMNS = 30
 _HINT = "pass the evidence of the measure that this picture is for."
 
@@ -155,27 +144,23 @@ def _find_direction(column: str, known: dict[str, Evidence]) -> Direction | None
     if label in known:
         evidence = known[label]
         name, direction = evidence.name, evidence.direction
-        return _find_detail_direction(name, detail, direction) if detail else direction
-    directions = _list_directions()
-    if detail:
-        return _find_detail_direction(label, detail, directions.get(label))
-    return directions.get(label)
+        return _find_detail_direction(name, detail) if detail else direction
+    return _find_detail_direction(label, detail) if detail else _list_directions().get(label)
 
 
-def _find_detail_direction(
-    measure: str, detail: str, direction: Direction | None
-) -> Direction | None:
-    """Of a further number; None where nothing is declared about it."""
-    if detail in _NEITHER or detail not in _list_details().get(measure, ()):
-        return None
-    return "higher" if detail in _HIGHER else direction
+def _find_detail_direction(measure: str, detail: str) -> Direction | None:
+    """Of a further number; None where nothing is declared about it, or nobody wants it either way.
 
-
-@cache
-def _list_details() -> dict[str, tuple[str, ...]]:
+    What is good for the analyst here may be bad for the people: that has no better end.
+    """
     from sfumato import catalogue
 
-    return {name: measure.provides for name, measure in catalogue.measures().items()}
+    entry = catalogue.measures().get(measure)
+    number = entry.find_number(detail) if entry is not None else None
+    if number is None or entry is None:
+        return None
+    wanted = number.safer if entry.room() == "risk" else number.useful
+    return None if wanted == "neither" else number.better
 
 
 @cache
@@ -186,8 +171,8 @@ def _list_directions() -> dict[str, Direction]:
     directions: dict[str, Direction] = {}
     for name, measure in catalogue.measures().items():
         directions[name] = measure.direction
-        for detail in measure.provides:
-            direction = _find_detail_direction(name, detail, measure.direction)
+        for number in measure.numbers[1:]:
+            direction = _find_detail_direction(name, number.name)
             if direction:
-                directions[detail] = direction
+                directions[number.name] = direction
     return directions

@@ -34,6 +34,7 @@ class RecoverableWithEarlier(Measure):
     """What comes back of this release's protected values for somebody with earlier ones."""
 
     name = Recoverable.name
+    numbers = Recoverable.numbers
     of = "pair"
     counts_persons = Recoverable.counts_persons
 

@@ -17,6 +17,7 @@ from sfumato.engines import engine_for
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.measure import AT_WORST, FILLED_IN, Measure
+from sfumato.numbers import Number
 from sfumato.risk._dependencies.rules import (
     SAME,
     Finding,
@@ -68,9 +69,9 @@ class FilledIn:
         """Evidence on the release, with the numbers that are worse on what the attacker has."""
         again = measure.look(self.dataset, "released", engine_for(self.dataset.frame))
         numbers = {
-            name: number
-            for name in (measure.name, *measure.provides)
-            if _is_worse(measure, name, number := _read(again, name), _read(evidence, name))
+            number.name: now
+            for number in measure.numbers
+            if _is_worse(number, now := _read(again, number.name), _read(evidence, number.name))
         }
         if not numbers:
             return evidence
@@ -101,13 +102,8 @@ def _read(evidence: Evidence, name: str) -> float:
     return evidence.number(worst if worst in evidence.details else name)
 
 
-def _is_worse(measure: Measure, name: str, number: float, than: float) -> bool:
-    """Class sizes and the like are better the higher they are, shares the lower."""
-    least, _ = measure.reach.get(name, (0.0, 1.0))
-    higher = name.startswith("fewest") or least == 1
-    if name == measure.name:
-        higher = measure.direction == "higher"
-    return number < than if higher else number > than
+def _is_worse(number: Number, now: float, than: float) -> bool:
+    return now < than if number.safer == "more" else now > than
 
 
 def fill_in(

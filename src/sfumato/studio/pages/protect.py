@@ -42,11 +42,6 @@ TABS = ("plan", "search", "noise", "branches", "text")
 _CHECK_SECONDS = 1.5
 """How long somebody who types waits for what a trial on some records shows."""
 _SEARCH = "last-search"
-_USUAL_TARGETS = (
-    "k", "attribute_disclosure", "l", "t", "prosecutor", "reidentification", "h_index", "stayed",
-    "recoverable", "untouched", "information_loss",
-)  # fmt: skip
-"""What plans ask for most often; a list of a hundred numbers is a wall."""
 _LEADING = 5
 """Fields that a form shows in any case: whoever writes a method puts what matters first."""
 _FOLDED = 3
@@ -200,7 +195,7 @@ def find_measure(number: str, plan: Plan | LinkedPlan) -> str:
     if label in plan.evaluate:
         return plan.evaluate[label].name
     for name, entry in catalogue.measures().items():
-        if (label in ("", name)) and last in (name, *entry.provides):
+        if label in ("", name) and entry.find_number(last) is not None:
             return name
     return ""
 
@@ -447,8 +442,7 @@ async def edit_target(view: View) -> Mapping[str, Any]:
     chosen = {target.name for target in own.targets}
     groups = []
     for measure, entry in catalogue.measures().items():
-        numbers = [number for number in dict.fromkeys((measure, *entry.provides))
-                   if number not in chosen]  # fmt: skip
+        numbers = [number.name for number in entry.numbers if number.name not in chosen]
         groups.append(
             {"measure": measure, "line": first_line(entry), "room": entry.room(),
              "numbers": [{"name": number, "title": format_label(number),
@@ -456,14 +450,16 @@ async def edit_target(view: View) -> Mapping[str, Any]:
         )  # fmt: skip
     for label, item in own.evaluate.items():
         if label != item.name:
-            numbers = [f"{label}.{number}" for number in (item.name, *item.provides)]
+            numbers = [f"{label}.{number.name}" for number in item.numbers]
             groups.append({"measure": label, "line": first_line(type(item)), "room": item.room(),
                            "numbers": [{"name": number, "title": format_label(number),
                                         "share": False} for number in numbers
                                        if number not in chosen]})  # fmt: skip
     measure = find_measure(name, own) if name else ""
     usual = [{"name": number, "title": format_label(number), "about": _describe_number(number, own)}
-             for number in _USUAL_TARGETS if number not in chosen]  # fmt: skip
+             for entry in catalogue.measures().values() for number in [
+                 meaning.name for meaning in entry.numbers if meaning.usual]
+             if number not in chosen]  # fmt: skip
     return {"part": part, "stands": stands, "groups": groups, "measure": measure, "usual": usual,
             "suggested": view.query.get("suggest", ""),
             "about": _describe_number(name, own) if name else ""}  # fmt: skip

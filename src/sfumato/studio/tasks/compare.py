@@ -139,7 +139,9 @@ def compare_model(
         "noisy": noisy,
         "trouble": trouble,
         "value": _finite(evidence.value),
-        "numbers": {name: _finite(evidence.number(name)) for name in measure.provides},
+        "numbers": {
+            number.name: _finite(evidence.number(number.name)) for number in measure.numbers[1:]
+        },
         "assumptions": list(evidence.assumptions),
         "warnings": [*evidence.warnings, *warned],
     }
