@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .PHONY: demo test test-all checks soak mutants docs-numbers setup system lint types unit spark docs bench \
-  lock clean packages check-wheel check-wheel-lowest-direct check-wheel-locked check-wheels wheelhouse sbom image
+  replicate lock clean packages check-wheel check-wheel-lowest-direct check-wheel-locked check-wheels wheelhouse sbom image
 
 demo: setup
 	$(BIN)/sfumato demo --out demo
@@ -54,6 +54,9 @@ docs: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+replicate: setup  ## recompute the tables of the papers, or of one: make replicate PAPER=crowds
+	$(BIN)/python -m replication $(PAPER:%=--paper %)
 
 CASES ?= 5000
 soak: setup  ## attack random releases for minutes or hours: make soak CASES=100000

@@ -24,7 +24,7 @@ def add(a: int = 1 + 1, b: "int | None" = None) -> "int | float":
 def root(tmp_path, monkeypatch):
     """A tree with one module and one test that notices all but one of its mutants."""
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
-    for name in ("benchmarks", "docs", "tools", "tests/risk"):
+    for name in ("benchmarks", "replication", "docs", "tools", "tests/risk"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
     package = tmp_path / "src/sfumato/risk"

@@ -251,7 +251,7 @@ class Laboratory:
         self.clean, self.infected = folder / "clean", folder / "infected"
         self.innocent: dict[str, bool] = {}
         for copy in (self.clean, self.infected):
-            for name in ("src", "tests", "benchmarks", "docs", "tools"):
+            for name in ("src", "tests", "benchmarks", "replication", "docs", "tools"):
                 shutil.copytree(ROOT / name, copy / name)
             shutil.copy2(ROOT / "pyproject.toml", copy)
 

@@ -1,4 +1,4 @@
-"""The whole command line within this process: its streams, its exit codes, its width."""
+"""A whole command within this process: its streams, its exit codes, its width."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -33,17 +34,31 @@ class Done:
 def sfumato(
     *words: object, cwd: Path | None = None, width: int = WIDE, joined: bool = False
 ) -> Done:
-    """Run `sfumato` as a process would, without the time that a process takes to start.
+    """Run `sfumato`."""
+    from sfumato.cli import app
+
+    argv = ["sfumato", *map(str, words)]
+    return run_command(app.run, argv, cwd=cwd, width=width, joined=joined)
+
+
+def run_command(
+    command: Callable[[], None],
+    argv: list[str],
+    *,
+    cwd: Path | None = None,
+    width: int = WIDE,
+    joined: bool = False,
+) -> Done:
+    """Run a command as a process would, without the time that a process takes to start.
 
     `joined`: both streams in `stdout`, in the order in which a terminal shows them.
     """
-    from sfumato.cli import app, console
+    from sfumato.cli import console
 
     out = io.StringIO()
     err = out if joined else io.StringIO()
     consoles = [(one, one._width, one._height) for one in (console.out, console.err)]
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    argv = ["sfumato", *map(str, words)]
     try:
         for one, _, _ in consoles:
             one._width, one._height = width, 25
@@ -56,7 +71,7 @@ def sfumato(
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("always")
-            app.run()
+            command()
         code = 0
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 0 if left.code is None else 1

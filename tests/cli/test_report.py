@@ -1,4 +1,4 @@
-"""`sfumato report` and `sfumato replicate`: pages written again, and the papers recomputed."""
+"""`sfumato report`: pages written again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command_line import sfumato
-from typer.testing import CliRunner
 
 import sfumato as sf
-from sfumato.cli.app import app
-from sfumato.datasets.replication import k_anonymity
 
 
 @pytest.fixture(scope="module")
@@ -74,38 +71,3 @@ def test_what_stays_inside_is_not_put_into_the_public_page(place):
     assert nowhere.returncode == 2
     missing = sfumato("report", "nothing", "--out", "y.html", cwd=place)
     assert missing.returncode == 4
-
-
-def test_replicate_writes_a_page(tmp_path, shared_data):
-    done = sfumato(
-        "replicate", "--paper", "crowds", "--data", str(shared_data), "--page", "page.md",
-        cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "Table S6" in done.stdout
-    assert "The papers, replicated" in (tmp_path / "page.md").read_text()
-    told = sfumato("replicate", "--paper", "crowds", "--json", cwd=tmp_path)
-    assert {one["status"] for one in json.loads(told.stdout)["crowds"]} == {
-        "same", "explained", "cannot",
-    }  # fmt: skip
-    wrong = sfumato("replicate", "--paper", "crowd", cwd=tmp_path)
-    assert wrong.returncode == 2
-    assert "did you mean 'crowds'" in wrong.stderr
-    refused = sfumato("replicate", "--download", "http://localhost", cwd=tmp_path)
-    assert refused.returncode == 2
-
-
-def test_replicate_ends_with_3_where_a_number_differs(monkeypatch):
-    words = ["replicate", "--paper", "crowds"]
-    done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
-    assert done.exit_code == 0
-    assert "35 to 35" in done.stdout  # the bound of what is explained
-    monkeypatch.setattr(k_anonymity, "_TABLE_S9", {2: "0.26"})
-    done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
-    assert done.exit_code == 3
-    assert "k = 2" in done.stdout
-    assert "1 different" in done.stdout
-    done = CliRunner().invoke(app, [*words, "--json"])
-    assert done.exit_code == 3
-    different = [row for row in json.loads(done.stdout)["crowds"] if row["status"] == "different"]
-    assert [(row["printed"], row["ours"]) for row in different] == [("0.26", pytest.approx(0.25))]

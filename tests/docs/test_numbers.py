@@ -19,7 +19,7 @@ from tests.docs.numbers import (
 
 NOT_OURS = {
     "CHANGELOG.md": "what was true when it was written",
-    "docs/replication.md": "written as a whole by `sfumato replicate --page`",
+    "docs/replication.md": "written as a whole by `python -m replication --page`",
 }
 RULED = [page for page in PAGES if page.relative_to(ROOT).as_posix() not in NOT_OURS]
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer.main
+from replication.__main__ import make_parser
+from replication.papers import PAPERS
 from tests.docs.blocks import ROOT
 
 import sfumato as sf
@@ -116,9 +118,13 @@ def check_command(span: str) -> None:
 
 
 def check_module(span: str) -> None:
-    """A module that can be run, such as `python -m tools.gallery`."""
-    _, _, module, *_ = span.split()
-    assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists()
+    """A module that can be run, such as `python -m tools.gallery`; the replication, of a paper."""
+    _, _, module, *words = span.split()
+    path = ROOT / module.replace(".", "/")
+    assert path.with_suffix(".py").exists() or (path / "__main__.py").exists()
+    if module == "replication":
+        chosen = make_parser().parse_args(words)
+        assert set(chosen.paper) <= {paper.name for paper in PAPERS}, span
 
 
 @pytest.mark.parametrize("span", sorted({span for item in ITEMS for span in item.how}))
@@ -173,3 +179,9 @@ def test_what_is_wrong_is_noticed():
         check_python("sf.plots.scatter(data=…, colour=…)")
     with pytest.raises(AssertionError):
         check_command("sfumato plot --colour")
+    with pytest.raises(AssertionError):
+        check_module("python -m tools.galery")
+    with pytest.raises(AssertionError):
+        check_module("python -m replication --paper crowd")
+    with pytest.raises(SystemExit):
+        check_module("python -m replication --papers crowds")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from replication.sugar_farms import FARMS, invent_farms
 from tests.analysis.linear_problems import code_log_density, fit_least_squares
 
+from replication import sugar_farms
 from sfumato.analysis.problem import Category, Number, Problem, Term
-from sfumato.datasets.replication import sugar_farms
-from sfumato.datasets.replication.sugar_farms import FARMS, invent_farms
 from sfumato.kernels.arrays import Floats
 
 PARAMETERS = ("Intercept", "region", "harvest", "cost", "residual variance")

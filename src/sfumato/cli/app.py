@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -60,7 +61,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "fit": ("fit", "Fit a model to noised data, with the noise taken out."),
         "site": ("sites", "Answer a request of several sites."),
         "combine": ("sites", "Combine the answers of several sites."),
-        "replicate": ("replicate", "Recompute the tables of the papers."),
     },
     "Publish": {
         "plot": ("plot", "Draw a figure that may be released."),
@@ -161,8 +161,8 @@ def options(
     del version
 
 
-def run() -> None:
-    """Run the command line and leave with a stable exit code."""
+def run(command: Callable[[], object] = app) -> None:
+    """Run a command, else the whole command line, and leave with a stable exit code."""
     as_json = "--json" in sys.argv
     for stop_signal in (signal.SIGTERM, signal.SIGHUP):
         # As with Ctrl-C, what is half done is cleaned up.
@@ -170,7 +170,7 @@ def run() -> None:
     log = FileLog()
     try:
         with show_warnings(), log_files(log), stop_promptly(log):
-            app()
+            command()
     except SfumatoError as error:
         show_error(error, as_json=as_json)
         sys.exit(error.exit_code)

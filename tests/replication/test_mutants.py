@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+from replication.comparison import Row
+from replication.papers import replicate
+from replication.sources import Sources
 
-from sfumato.datasets.replication import deterministic, figures, known_noise, noise_models
-from sfumato.datasets.replication.comparison import Row
-from sfumato.datasets.replication.papers import replicate
-from sfumato.datasets.replication.sources import Sources
+from replication import deterministic, figures, known_noise, noise_models
 
 DRAW, ADJUST = known_noise.draw_noised_data, noise_models.adjust
 SOME_SETS = {"Table 1": 60, "Table 3": 60, 1000: 6, 5000: 3}

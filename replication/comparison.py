@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from sfumato.datasets.replication.sources import Sources
+from replication.sources import Sources
 
 Status = Literal["same", "explained", "different", "ours", "cannot"]
 ERRORS = 4.0

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.cells.noise.transitions import correct, released_shares
-from sfumato.datasets.replication import noise_models, sugar_farms
-from sfumato.datasets.replication.comparison import (
+from replication import noise_models, sugar_farms
+from replication.comparison import (
     ERRORS,
     Bound,
     Row,
@@ -25,7 +24,8 @@ from sfumato.datasets.replication.comparison import (
     read_table,
     share_error,
 )
-from sfumato.datasets.replication.sources import Sources
+from replication.sources import Sources
+from sfumato.cells.noise.transitions import correct, released_shares
 from sfumato.kernels.arrays import Floats
 from sfumato.progress import current_progress
 from sfumato.risk._attacks import Knowledge, expected

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from replication.comparison import Bound, Row
+from replication.sources import Sources
 from sfumato.data import Dataset
-from sfumato.datasets.replication.comparison import Bound, Row
-from sfumato.datasets.replication.sources import Sources
 from sfumato.risk import _peers as peering
 from sfumato.risk._peers.distinct_records import code_rows
 from sfumato.risk.peers import Peers

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from sfumato.data import Dataset
-from sfumato.datasets.replication.comparison import (
+from replication.comparison import (
     ERRORS,
     Bound,
     Row,
     bound_by_range,
 )
-from sfumato.datasets.replication.sources import Sources
+from replication.sources import Sources
+from sfumato.data import Dataset
 from sfumato.kernels.arrays import Floats
 from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.noise import Noise

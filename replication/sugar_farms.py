@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from replication.comparison import ERRORS, Bound, Row, bound_by_scatter
 from sfumato.analysis.fit import fit
 from sfumato.cells.noise.description import CodeNoise as NoiseOfCodes
 from sfumato.cells.noise.description import Gaussian
 from sfumato.data import Dataset
-from sfumato.datasets.replication.comparison import ERRORS, Bound, Row, bound_by_scatter
 from sfumato.kernels.arrays import Floats
 from sfumato.method import Method
 from sfumato.methods.code_noise import CodeNoise

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from sfumato.analysis.fit import fit
-from sfumato.cells.noise.description import CodeNoise, Gaussian
-from sfumato.datasets.replication.comparison import (
+from replication.comparison import (
     ERRORS,
     Bound,
     Row,
@@ -19,7 +17,9 @@ from sfumato.datasets.replication.comparison import (
     bound_by_scatter,
     read_table,
 )
-from sfumato.datasets.replication.sources import Sources
+from replication.sources import Sources
+from sfumato.analysis.fit import fit
+from sfumato.cells.noise.description import CodeNoise, Gaussian
 from sfumato.kernels.arrays import Floats
 from sfumato.progress import current_progress
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sfumato.datasets.replication import deterministic as centres
-from sfumato.datasets.replication import figures
-from sfumato.datasets.replication import individual_privacy as individuals
-from sfumato.datasets.replication import k_anonymity as crowds
-from sfumato.datasets.replication import known_noise as noise
-from sfumato.datasets.replication.comparison import Paper, Row
-from sfumato.datasets.replication.sources import Sources
+from replication import deterministic as centres
+from replication import figures
+from replication import individual_privacy as individuals
+from replication import k_anonymity as crowds
+from replication import known_noise as noise
+from replication.comparison import Paper, Row
+from replication.sources import Sources
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.progress import current_progress
 

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 import polars as pl
 
+from replication.comparison import Bound, Row
 from sfumato.data import Dataset
 from sfumato.datasets.cohort import cohort
-from sfumato.datasets.replication.comparison import Bound, Row
 from sfumato.datasets.simulation import Simulator, simulator
 from sfumato.methods.deterministic import Deterministic
 from sfumato.progress import current_progress

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from replication.comparison import Bound, Row
+from replication.sources import Sources
 from sfumato.data import Dataset
-from sfumato.datasets.replication.comparison import Bound, Row
-from sfumato.datasets.replication.sources import Sources
 from sfumato.kernels.clustering.clusters import bound_t
 from sfumato.methods.coarsen import Coarsen
 from sfumato.methods.k_anonymity import KAnonymity

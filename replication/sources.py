@@ -49,7 +49,7 @@ class Sources:
         except ImportError:
             raise DataError(
                 "Downloading needs the library pooch.",
-                hint='pip install "sfumato[replicate]", or put the files into a folder yourself.',
+                hint="`make setup` installs it; or put the files into a folder yourself.",
             ) from None
         base = address if address.endswith("/") else f"{address}/"
         hashes = {name: f"sha256:{digest}" for name, digest in DIGESTS.items()}

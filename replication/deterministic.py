@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from replication import birth_cohort
+from replication.comparison import Row, bound_by_range, read_table
+from replication.sources import Sources
 from sfumato.data import Dataset
-from sfumato.datasets.replication import birth_cohort
-from sfumato.datasets.replication.comparison import Row, bound_by_range, read_table
-from sfumato.datasets.replication.sources import Sources
 from sfumato.engines.local import count_combinations
 from sfumato.methods.deterministic import Deterministic
 from sfumato.progress import current_progress

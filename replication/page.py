@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from sfumato.datasets.replication.comparison import Row, Status
-from sfumato.datasets.replication.papers import PAPERS
+from replication.comparison import Row, Status
+from replication.papers import PAPERS
 
 _LONG = 12
 """Tables of more rows than this are folded away."""
@@ -15,10 +15,10 @@ _HEAD = """# The papers, replicated
 
 Sfumato is built on five papers. This page recomputes their numbers, and says where ours differ
 and why. [Another page](evidence/papers.md) lists what else the papers contain, item by item. One
-command writes this page:
+command writes this page, in the repository of Sfumato:
 
 ```text
-sfumato replicate --data FOLDER --page docs/replication.md
+python -m replication --data FOLDER --page docs/replication.md --overwrite
 ```
 
 The column *published* has each number as the paper prints it. The last column says how ours
@@ -43,7 +43,7 @@ We also checked that wrong results would show up. With k = 8 instead of 3, at le
 rows on our release of the Titanic are different. With ten times the noise, at least 280 of the
 333 rows of Tables 1 to 5 on noise are different, and with 1.2 times the noise at least 100. If
 naive estimates are used instead of adjusted ones, 5 are. `pytest -m study
-tests/datasets/replication/test_mutants.py` checks these four numbers.
+tests/replication/test_mutants.py` checks these four numbers.
 """
 _NONE = "\u2013"
 _STATUS_LABELS: Mapping[Status, str] = {
