@@ -142,8 +142,8 @@ def compare_times(name: str, data: Any) -> None:
     import time
 
     import sfumato as sf
-    from sfumato.run import take_measures
     from sfumato.run.attacks import estimate_seconds
+    from sfumato.run.measuring import take_measures
 
     found = data.schema if data.schema.having("quasi") else sf.Schema.infer(data.frame)
     schema = sf.Schema({key: c if c.role else "other" for key, c in found.items()})

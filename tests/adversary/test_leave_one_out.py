@@ -34,8 +34,8 @@ from sfumato.parameters import parameters
 from sfumato.plan import Writing
 from sfumato.randomness import Draws
 from sfumato.report import describe_codebook, render_codebook, render_report
-from sfumato.run import take_measures
 from sfumato.run.lights import list_public
+from sfumato.run.measuring import take_measures
 from sfumato.schema import ROLES
 
 KEY = bytes(range(32))

@@ -18,7 +18,7 @@ import sfumato as sf
 from sfumato.engines import engine_for, spark_source
 from sfumato.errors import DataError
 from sfumato.plan import Writing
-from sfumato.run import hold_composition
+from sfumato.run.composition import hold_composition
 from sfumato.storage import cluster as parts
 from sfumato.storage.opening import read_custody, read_manifest
 from sfumato.storage.verifying import verify_release
@@ -176,7 +176,7 @@ def test_releases_of_the_same_records_are_refused_unless_accepted(
     folder: tuple[Path, sf.Release],
 ) -> None:
     _, release = folder
-    from sfumato.run import pair_release
+    from sfumato.run.composition import pair_release
 
     earlier = [pair_release(release.original, release)]
     held = hold_composition(PLAN, release.original, release.dataset, earlier)

@@ -13,7 +13,7 @@ from sfumato.errors import MeasureError, PlanError
 from sfumato.kernels.trees.neighbours import centroids
 from sfumato.release import align_original
 from sfumato.risk._attacks.reconstruction import reconstruct
-from sfumato.run import choose_measures
+from sfumato.run.measuring import choose_measures
 
 
 def numbers(values: np.ndarray) -> sf.Dataset:

@@ -12,7 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import DataError, MeasureError, PlanError, SchemaError
 from sfumato.plan import Writing
-from sfumato.run import hold_composition, pair_release
+from sfumato.run.composition import hold_composition, pair_release
 from sfumato.storage.opening import open_release
 from sfumato.storage.verifying import verify_release
 

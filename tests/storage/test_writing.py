@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ReleaseError, RepeatedReleaseWarning, TargetError
-from sfumato.run import take_measures
+from sfumato.run.measuring import take_measures
 from sfumato.storage.opening import open_release
 from sfumato.storage.verifying import verify_release
 from sfumato.storage.writing import keep_attempt

@@ -30,8 +30,8 @@ from sfumato.profiles import load_profile
 from sfumato.progress import Progress
 from sfumato.report.answers import answer_for_original
 from sfumato.run import assess as run_assess
-from sfumato.run import choose_measures
 from sfumato.run.joined import add_disclosure
+from sfumato.run.measuring import choose_measures
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:

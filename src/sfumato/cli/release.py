@@ -24,9 +24,10 @@ from sfumato.progress import send_progress_to
 from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.report.answers import answer_for_release
-from sfumato.run import choose_measures, pair
 from sfumato.run import evaluate as run_evaluate
+from sfumato.run import pair
 from sfumato.run.linked import LinkedRelease
+from sfumato.run.measuring import choose_measures
 from sfumato.run.tiers import TieredRelease
 from sfumato.storage.contents import MANIFEST, PLAN_FILE, RECORD_FILE
 from sfumato.storage.ledger import Ledger

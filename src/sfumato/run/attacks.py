@@ -26,7 +26,8 @@ from sfumato.plan.targets import find_number
 from sfumato.progress import Progress, current_progress
 from sfumato.release import Release
 from sfumato.risk.untouched import Untouched
-from sfumato.run import evaluate, read_plan, take_measures
+from sfumato.run import evaluate, read_plan
+from sfumato.run.measuring import take_measures
 
 SECONDS = 60.0
 """For how long a release is attacked unless the plan says otherwise, by what attacks state."""

@@ -26,7 +26,7 @@ from sfumato.plan.targets import judge
 from sfumato.risk._known import known_variables
 from sfumato.risk.composition import Composition
 from sfumato.risk.uniqueness import Uniqueness
-from sfumato.run import HeldComposition, require_composition
+from sfumato.run.composition import HeldComposition, require_composition
 from sfumato.run.joined import TRAJECTORY, JoinedView, add_disclosure, unite_looks
 
 _ASSUMPTIONS = (

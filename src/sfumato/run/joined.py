@@ -38,7 +38,7 @@ from sfumato.risk._trajectories import (
 from sfumato.risk.attribute_disclosure import AttributeDisclosure
 from sfumato.risk.recoverable import Recoverable
 from sfumato.risk.uniqueness import Uniqueness
-from sfumato.run import take_measures
+from sfumato.run.measuring import take_measures
 from sfumato.schema import Column, Role
 
 JOINED = "joined view"

@@ -36,8 +36,8 @@ from sfumato.plan.targets import (
 )
 from sfumato.release import Release
 from sfumato.risk.attribute_disclosure import AttributeDisclosure
-from sfumato.run import list_repeated_identifiers
 from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
+from sfumato.run.gates import list_repeated_identifiers
 
 Colour = Literal["green", "amber", "red"]
 _ROOM = 0.06

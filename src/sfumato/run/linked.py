@@ -45,10 +45,14 @@ from sfumato.progress import Progress
 from sfumato.randomness import Key
 from sfumato.release import FORMAT, Release
 from sfumato.risk.attribute_disclosure import AttributeDisclosure
-from sfumato.run import (
-    add_losses,
-    apply_steps,
-    choose_measures,
+from sfumato.run.composed_tables import (
+    EarlierTables,
+    hold_joined_composition,
+    place_release,
+    require_joined_composition,
+)
+from sfumato.run.dossier import Dossier, build_linked_dossier
+from sfumato.run.gates import (
     declare,
     require_consistent_groups,
     require_met,
@@ -57,15 +61,7 @@ from sfumato.run import (
     require_no_raw_groups,
     require_persons,
     require_runs,
-    take_measures,
 )
-from sfumato.run.composed_tables import (
-    EarlierTables,
-    hold_joined_composition,
-    place_release,
-    require_joined_composition,
-)
-from sfumato.run.dossier import Dossier, build_linked_dossier
 from sfumato.run.joined import (
     JOINED,
     add_disclosure,
@@ -82,6 +78,8 @@ from sfumato.run.lights import (
     require_acceptable,
     require_attempts_fail,
 )
+from sfumato.run.measuring import choose_measures, take_measures
+from sfumato.run.steps import add_losses, apply_steps
 from sfumato.schema import Column
 
 

@@ -13,7 +13,7 @@ from sfumato.errors import ReleaseError, RepeatedReleaseWarning
 from sfumato.io import frames
 from sfumato.progress import Progress
 from sfumato.release import Release
-from sfumato.run import HeldComposition, hold_composition, require_composition
+from sfumato.run.composition import HeldComposition, hold_composition, require_composition
 from sfumato.run.lights import Lights
 from sfumato.storage.contents import KEY_FILE, MANIFEST, is_file_with, sha256
 from sfumato.storage.earlier import FoundRelease, find_earlier, list_beside, pair_earlier

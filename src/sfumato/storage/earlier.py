@@ -17,7 +17,7 @@ from sfumato.io.json_reader import parse_json
 from sfumato.kernels.arrays import Positions
 from sfumato.release import Release
 from sfumato.risk.composition import EarlierRelease
-from sfumato.run import NOT_ON_CLUSTER, place_records
+from sfumato.run.composition import NOT_ON_CLUSTER, place_records
 from sfumato.schema import Schema
 from sfumato.storage.contents import (
     CUSTODY,

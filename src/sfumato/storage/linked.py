@@ -38,7 +38,6 @@ from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress, send_progress_to, silent
 from sfumato.release import Release
 from sfumato.risk.composition import Composition
-from sfumato.run import require_met
 from sfumato.run.composed_tables import (
     EarlierTables,
     hold_joined_composition,
@@ -47,6 +46,7 @@ from sfumato.run.composed_tables import (
 )
 from sfumato.run.distributions import tabulate_distributions
 from sfumato.run.dossier import build_linked_dossier
+from sfumato.run.gates import require_met
 from sfumato.run.joined import JOINED, attack_joined_view, judge_joined_view
 from sfumato.run.lights import describe_success, judge_attacks, list_judged_attacks, list_public
 from sfumato.run.linked import (

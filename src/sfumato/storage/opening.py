@@ -24,7 +24,8 @@ from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, judge
 from sfumato.randomness import Key, keyed_order
 from sfumato.release import buckets_digest, values_digest
-from sfumato.run import leave_out_composition, take_measures
+from sfumato.run.composition import leave_out_composition
+from sfumato.run.measuring import take_measures
 from sfumato.schema import Column, Schema
 from sfumato.storage.cluster import Arrangement, list_parts, pair_parts, read_parts
 from sfumato.storage.contents import (

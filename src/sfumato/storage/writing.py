@@ -50,10 +50,12 @@ from sfumato.plan.targets import Judgement, judge
 from sfumato.progress import Progress, part_of, send_progress_to, silent
 from sfumato.randomness import Key
 from sfumato.release import Release
-from sfumato.run import leave_out_composition, require_met, take_measures
+from sfumato.run.composition import leave_out_composition
 from sfumato.run.distributions import tabulate_distributions
 from sfumato.run.dossier import build_dossier
+from sfumato.run.gates import require_met
 from sfumato.run.lights import list_judged_attacks, list_public, require_acceptable
+from sfumato.run.measuring import take_measures
 from sfumato.storage.authentication import encode_json, encode_with_tag
 from sfumato.storage.cluster import list_parts, write_parts
 from sfumato.storage.composing import Composing, hold_together, open_ledger

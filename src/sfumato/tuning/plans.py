@@ -13,7 +13,7 @@ from sfumato.errors import PlanError
 from sfumato.plan import Plan
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key
-from sfumato.run import Measures, choose_measures
+from sfumato.run.measuring import Measures, choose_measures
 from sfumato.schema import Role
 from sfumato.tuning.sweep import Cohorts, add_measures, measure_plan, tabulate_runs
 

@@ -26,7 +26,7 @@ from sfumato.plan import Plan
 from sfumato.progress import current_progress
 from sfumato.randomness import Key
 from sfumato.release import align_original
-from sfumato.run import apply_steps
+from sfumato.run.steps import apply_steps
 
 _FEWEST = 2
 _LABELS = ("from_quantile", "to_quantile", "variable")

@@ -15,7 +15,7 @@ from sfumato.measure import Measure
 from sfumato.methods.drop import Drop
 from sfumato.plan import Plan
 from sfumato.plan.targets import Target, find_number, limits_risk, read_for_target
-from sfumato.run import Measures, choose_measures
+from sfumato.run.measuring import Measures, choose_measures
 from sfumato.tuning.runner import Steps
 from sfumato.utility.information_loss import InformationLoss
 from sfumato.utility.moments import Moments

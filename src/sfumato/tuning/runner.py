@@ -19,7 +19,8 @@ from sfumato.method import Method
 from sfumato.plan import Plan
 from sfumato.plan.targets import find_number, judge
 from sfumato.randomness import Key
-from sfumato.run import apply_steps, take_measures
+from sfumato.run.measuring import take_measures
+from sfumato.run.steps import apply_steps
 from sfumato.tuning.checkpoint import Checkpoint, Draw
 from sfumato.tuning.grid import change_plan
 

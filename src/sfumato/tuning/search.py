@@ -20,7 +20,8 @@ from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, measures_for
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key
-from sfumato.run import Measures, protect
+from sfumato.run import protect
+from sfumato.run.measuring import Measures
 from sfumato.tuning.bisection import Climb, Enumeration, Heights, Outcome
 from sfumato.tuning.candidates import (
     Family,

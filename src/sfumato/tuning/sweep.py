@@ -23,7 +23,8 @@ from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, find_number, measures_for
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key, keyed_order
-from sfumato.run import Measures, choose_measures, protect
+from sfumato.run import protect
+from sfumato.run.measuring import Measures, choose_measures
 from sfumato.tuning.grid import change_plan, read_values, require_parameters, set_parameters
 
 Simulate = Callable[[int, int], Any]

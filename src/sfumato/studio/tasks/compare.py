@@ -17,9 +17,9 @@ from sfumato.progress import current_progress
 from sfumato.release import Release, align_original
 from sfumato.report.variables import describe_distributions
 from sfumato.report.wording import format_change, name_variables
-from sfumato.run import take_measures
 from sfumato.run.distributions import tabulate_distributions
 from sfumato.run.linked import LinkedRelease
+from sfumato.run.measuring import take_measures
 from sfumato.studio.plan_parts import WHOLE
 from sfumato.studio.tasks import Work, task
 from sfumato.studio.tasks.protect import get_trial

@@ -34,6 +34,7 @@ from sfumato.report.variables import describe_ledger
 from sfumato.report.wording import format_percent
 from sfumato.run.lights import find_shared_secrets, list_judged_attacks
 from sfumato.run.linked import LinkedRelease, collect_judgements
+from sfumato.run.steps import apply_steps
 from sfumato.schema import Schema
 from sfumato.studio.plan_parts import WHOLE, get_part
 from sfumato.studio.tasks import Work, task
@@ -159,7 +160,7 @@ def _try_on_some(data: Dataset, before: Sequence[Method], step: Method) -> dict[
     key = Key(bytes(32))
     trouble = ""
     try:
-        prepared, _ = run.apply_steps(some, before, key)
+        prepared, _ = apply_steps(some, before, key)
         step.apply(prepared, key=key, step=len(before))
     except SfumatoError as error:
         trouble = join_sentences(error.what, error.hint)

@@ -15,8 +15,8 @@ from sfumato.plan.linked import LinkedPlan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import current_progress
 from sfumato.report.wording import format_measured
-from sfumato.run import choose_measures
 from sfumato.run.linked import LinkedRelease, collect_judgements
+from sfumato.run.measuring import choose_measures
 from sfumato.studio.source import parse_plan
 from sfumato.studio.tasks import Work, task
 from sfumato.studio.tasks.protect import carry_out, read_table

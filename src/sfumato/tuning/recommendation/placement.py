@@ -15,7 +15,7 @@ from sfumato.methods.drop import Drop
 from sfumato.parameters import list_settings
 from sfumato.plan import Plan
 from sfumato.randomness import Key
-from sfumato.run import apply_steps
+from sfumato.run.steps import apply_steps
 from sfumato.schema import Schema
 from sfumato.tuning.grid import change_plan
 
