@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +36,7 @@ from sfumato.randomness import Key, keyed_order
 
 if TYPE_CHECKING:
     from sfumato.risk.composition import EarlierRelease
+    from sfumato.run.case import Case
     from sfumato.run.dossier import Dossier
     from sfumato.run.lights import Lights
 
@@ -95,27 +96,26 @@ class Release:
         return self.dataset.frame
 
     @cached_property
+    def case(self) -> Case:
+        """All that was found out about it, each taken when first asked for, and once."""
+        from sfumato.run.case import Case
+
+        return Case(self)
+
+    @property
     def attacks(self) -> dict[str, Evidence]:
         """The ledger of variables and every attack that applies, tried when first asked for."""
-        from sfumato.run.attacks import try_attacks
+        return self.case.attacks
 
-        return try_attacks(
-            self.plan, self.manifest, self.original, self.dataset, measured=self.evidence
-        )
-
-    @cached_property
+    @property
     def lights(self) -> Lights:
         """Whether the targets hold, and what attacks achieve: green, amber or red, and why."""
-        from sfumato.run.lights import show_lights
+        return self.case.lights
 
-        return show_lights(self)
-
-    @cached_property
+    @property
     def dossier(self) -> Dossier | None:
         """The rules of the plan's profile, each with what was measured and tried; None: none."""
-        from sfumato.run.dossier import build_dossier
-
-        return build_dossier(self.plan, self.verdict, self.evidence, self.attacks)
+        return self.case.dossier
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -275,14 +275,6 @@ class Release:
     @cached_property
     def _public_columns(self) -> dict[str, dict[str, Any]]:
         return {name: public_column(self.dataset, name) for name in self.dataset.columns}
-
-    def with_evidence(self, evidence: Mapping[str, Evidence]) -> Release:
-        """The same release with more evidence; what is known of its records is not read again."""
-        release = replace(self, evidence=evidence)
-        for name in ("_values_digest", "_public_columns"):
-            if name in vars(self):
-                vars(release)[name] = vars(self)[name]
-        return release
 
     def write(
         self,

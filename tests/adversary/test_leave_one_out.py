@@ -350,7 +350,7 @@ def test_what_is_said_of_attacks_tells_nobody():
     for row in (-1, *EXTREME, 77):
         some = frame.filter(pl.int_range(pl.len()) != row)
         release = sf.protect(sf.Dataset(some, schema), plan, key=KEY)
-        public.append(list_public(release))
+        public.append(list_public(release.plan, release.attacks))
         shares.add(release.attacks["mixed_linkage"].at_worst)
     assert len(shares) > 1
     assert all(facts == public[0] for facts in public)

@@ -20,7 +20,8 @@ from sfumato.plan.targets import Judgement, Target, read_targets
 from sfumato.report import render_report
 from sfumato.report.measured import describe_target
 from sfumato.run import attacks as attacking
-from sfumato.run.lights import Light, find_shared_secrets, judge_attacks
+from sfumato.run.case import Case, find_shared_secrets
+from sfumato.run.lights import Light, judge_attacks
 from sfumato.storage.opening import read_custody, read_manifest
 from sfumato.storage.verifying import verify_release
 
@@ -482,7 +483,7 @@ def test_verifying_tries_the_attacks_again(safe, tmp_path, monkeypatch):
     # Written by somebody who was content with more.
     exposed = release(EXPOSED, {"uniqueness.max": 0.99})
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.storage.writing.require_acceptable", lambda _: None)
+        patch.setattr(Case, "require_attacks_held", lambda _: None)
         folder = exposed.write(tmp_path / "exposed", ledger=False)
     passed, finding = check(folder, exposed.original)
     assert passed is False

@@ -17,6 +17,7 @@ from sfumato.cells.noise.description import averaged_variance
 from sfumato.cells.noise.transitions import find_further, invariant, to_all, to_near
 from sfumato.errors import PlanError, ReleaseError, TargetError
 from sfumato.plan import Writing
+from sfumato.run.case import Case
 from sfumato.storage.contents import RECORD_FILE
 from sfumato.storage.ledger import Ledger
 
@@ -204,11 +205,11 @@ def test_a_tier_that_misses_its_target_is_named():
 
 
 def test_nothing_is_written_where_an_attack_on_one_tier_succeeds(tmp_path, monkeypatch):
-    def refuse_public(release):
-        if release.plan.tier.name == "public":
+    def refuse_public(case):
+        if case.release.plan.tier.name == "public":
             raise TargetError("an attack succeeds too often")
 
-    monkeypatch.setattr("sfumato.run.tiers.require_acceptable", refuse_public)
+    monkeypatch.setattr(Case, "require_attacks_held", refuse_public)
     with pytest.raises(TargetError, match="Tier 'public': an attack"):
         sf.protect_tiers(DATA, plan(), key=KEY).write(tmp_path / "out", ledger=False)
     assert not (tmp_path / "out").exists()

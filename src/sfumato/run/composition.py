@@ -174,6 +174,15 @@ def leave_out_composition(plan: Plan) -> tuple[tuple[Target, ...], dict[str, Mea
     return targets, alone
 
 
+def select_targeted(
+    plan: Plan,
+) -> tuple[tuple[Target, ...], dict[str, Measure]]:
+    """The same with no measure but those behind targets: what a written file is held against."""
+    targets, alone = leave_out_composition(plan)
+    targeted = {_find_label(target, plan.measures) for target in targets}
+    return targets, {label: measure for label, measure in alone.items() if label in targeted}
+
+
 def require_composition(
     plan: Plan, composition: HeldComposition, evidence: Mapping[str, Evidence]
 ) -> None:

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sfumato import catalogue
 from sfumato.cells.pairs import quote_names
-from sfumato.engines import engine_for
-from sfumato.errors import SfumatoError, TargetError
+from sfumato.errors import TargetError
 from sfumato.evidence import Evidence
-from sfumato.io import frames
 from sfumato.measure import Trial
 from sfumato.plan import Plan
 from sfumato.plan.profile import list_weaker
@@ -34,18 +32,11 @@ from sfumato.plan.targets import (
     list_harmless,
     read_for_target,
 )
-from sfumato.release import Release
-from sfumato.risk.attribute_disclosure import AttributeDisclosure
 from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
-from sfumato.run.gates import list_repeated_identifiers
 
 Colour = Literal["green", "amber", "red"]
 _ROOM = 0.06
 _LEDGER = "untouched"
-_OF_SECRETS = ("attribute_disclosure", "diversity", "closeness")
-"""Measures of what people alike give away of each other."""
-_COMPANY = 2
-"""Records of a class in which somebody is not alone."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +63,26 @@ class Light:
         return {"colour": self.colour, "reasons": list(self.reasons)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What asks for a second look although no target asks about it.
+
+    Parameters
+    ----------
+    repeated_names : names and the like that repeat, where nobody could look whose rows they are.
+    shared_secrets : by variable, the share of people whose secret is that of everybody alike.
+    secrets_unmeasured : why that could not be measured.
+    on_cluster : the records are on a cluster, where less is tried.
+    nobody_known : no variable is declared as known to outsiders.
+    """
+
+    repeated_names: tuple[str, ...] = ()
+    shared_secrets: Mapping[str, float] = field(default_factory=dict)
+    secrets_unmeasured: str = ""
+    on_cluster: bool = False
+    nobody_known: bool = False
+
+
 @dataclass(frozen=True)
 class Lights:
     """What the custodian looks at first.
@@ -94,23 +105,17 @@ class Lights:
         return {"targets": self.targets.plain(), "attacks": self.attacks.plain()}
 
 
-def show_lights(release: Release) -> Lights:
-    """Both lights of a release whose attacks were tried."""
-    judged = judge_attacks(release.plan, release.attacks)
-    return Lights(_light_targets(release), _light_attacks(release, judged))
-
-
-def list_public(release: Release) -> dict[str, Any]:
+def list_public(plan: Plan, tried: Mapping[str, Evidence]) -> dict[str, Any]:
     """What everybody may know of the attacks: which were tried, and whether the plan accepts them.
 
     Neither a rate nor a colour: a colour is decided by the original, and two of them, of n records
     and of n - 1, may differ. What is said here follows from the plan and the size of the release.
     """
-    attacks = {label: item for label, item in release.attacks.items() if item.name != _LEDGER}
+    attacks = {label: item for label, item in tried.items() if item.name != _LEDGER}
     return {
         "tried": [label for label, item in attacks.items() if item.computed],
         "not_tried": [label for label, item in attacks.items() if not item.computed],
-        "accepted": release.plan.release.accept_attacks is not None,
+        "accepted": plan.release.accept_attacks is not None,
     }
 
 
@@ -149,7 +154,9 @@ def judge_attacks(plan: Plan, tried: Mapping[str, Evidence]) -> tuple[Judgement,
     return tuple(judged)
 
 
-def list_judged_attacks(plan: Plan, tried: Mapping[str, Evidence]) -> dict[str, Any]:
+def list_judged_attacks(
+    plan: Plan, tried: Mapping[str, Evidence], judged: Sequence[Judgement]
+) -> dict[str, Any]:
     """By attack, the number it is judged by, how large it is at worst, and what is acceptable."""
     return {
         judgement.measure: {
@@ -159,21 +166,8 @@ def list_judged_attacks(plan: Plan, tried: Mapping[str, Evidence]) -> dict[str, 
             "met": judgement.met,
             "accepted": plan.release.find_reason(tried[judgement.measure].name),
         }
-        for judgement in judge_attacks(plan, tried)
+        for judgement in judged
     }
-
-
-def require_acceptable(release: Release) -> None:
-    """Refuse a release on which an attack does better than acceptable, or may not be tried.
-
-    Unless the plan says why that may be.
-    """
-    try:
-        require_attempts_fail(release.plan, release.attacks)
-    except TargetError as error:
-        error.evidence = {**release.evidence, **release.attacks}
-        error.verdict = (*release.verdict, *error.verdict)
-        raise
 
 
 def require_attempts_fail(plan: Plan, tried: Mapping[str, Evidence]) -> None:
@@ -220,11 +214,15 @@ def _limit(stated: float | Literal["by k"], plan: Plan) -> float:
     return 1 / promise_k(plan) + _ROOM if stated == "by k" else stated
 
 
-def _light_targets(release: Release) -> Light:
+def light_targets(
+    plan: Plan,
+    verdict: Sequence[Judgement],
+    evidence: Mapping[str, Evidence],
+    findings: Findings,
+) -> Light:
     """Amber where nothing was promised, hardly kept, or could not be measured."""
-    plan = release.plan
-    if not all(judgement.met for judgement in release.verdict):
-        missed = [judgement.describe() for judgement in release.verdict if not judgement.met]
+    if not all(judgement.met for judgement in verdict):
+        missed = [judgement.describe() for judgement in verdict if not judgement.met]
         return Light("red", tuple(missed))
     reasons = [] if plan.targets else ["No target was set, so nothing is guaranteed."]
     harmless = list_harmless(plan.targets, plan.measures)
@@ -234,95 +232,60 @@ def _light_targets(release: Release) -> Light:
         and not any(limits_risk(target, plan.measures) for target in plan.targets)
     ):
         harmless = ["No target limits a risk, so no protection is promised."]
-    reasons += [*harmless, *list_barely_met(release.verdict)]
+    reasons += [*harmless, *list_barely_met(verdict)]
     weaker = f"Less than the profile {plan.profile} asks for"
     reasons += [f"{weaker}: {line}" for line in list_weaker(plan)]
     reasons += [
-        *_list_repeated_names(release),
-        *_list_trajectories(release),
-        *_list_shared_secrets(release),
+        *_list_repeated_names(findings),
+        *_list_trajectories(plan, evidence),
+        *_list_shared_secrets(findings),
     ]
-    if frames.is_distributed(release.dataset.frame) and plan.targets:
+    if findings.on_cluster and plan.targets:
         reasons.append(
             "Targets are measured of the cells as they stand. On a cluster, what other variables "
             "give away of them is only looked for among some records (recoverable)."
         )
     measures = plan.measures
     reasons += [
-        f"{label} could not be computed: {release.evidence[label].reason}"
+        f"{label} could not be computed: {evidence[label].reason}"
         for label in measures
-        if label in release.evidence and not release.evidence[label].computed
-        and catalogue.measure(release.evidence[label].name).trial is None
+        if label in evidence and not evidence[label].computed
+        and catalogue.measure(evidence[label].name).trial is None
     ]  # fmt: skip
     return Light().dim(reasons)
 
 
-def _list_repeated_names(release: Release) -> list[str]:
-    """Names and the like that repeat, where nobody can look whether their rows are one person's.
-
-    In memory that was looked into before anything was released.
-    """
-    original = release.original
-    if frames.is_in_memory(original.frame) or not original.schema.having("quasi"):
+def _list_repeated_names(findings: Findings) -> list[str]:
+    """Names and the like that repeat, where nobody can look whether their rows are one person's."""
+    if not findings.repeated_names:
         return []
-    repeated = list_repeated_identifiers(original, engine_for(original.frame))
-    if not repeated:
-        return []
-    what = f"Values of {quote_names(repeated)} repeat, and k counts rows"
+    what = f"Values of {quote_names(findings.repeated_names)} repeat, and k counts rows"
     return [f"{what}: whether rows are of one person is looked into in memory only."]
 
 
-def _list_trajectories(release: Release) -> list[str]:
+def _list_trajectories(plan: Plan, evidence: Mapping[str, Evidence]) -> list[str]:
     """Where who knows all rows of a person finds fewer than the plan promises of one row."""
-    plan = release.plan
     wanted = {find_number(target, plan.measures) for target in plan.targets}
     reasons = []
-    for label, evidence in release.evidence.items():
-        alike = evidence.details.get("k_of_trajectories", math.nan)
+    for label, item in evidence.items():
+        alike = item.details.get("k_of_trajectories", math.nan)
         if alike < promise_k(plan) and (label, "k_of_trajectories") not in wanted:
             reasons.append(
-                f"'{evidence.details['rows_linked_by']}' tells which rows are one person's, and "
+                f"'{item.details['rows_linked_by']}' tells which rows are one person's, and "
                 f"some persons share all of theirs with {alike - 1} others only. Drop it, or set a "
                 "target on k_of_trajectories."
             )
     return reasons
 
 
-def find_shared_secrets(release: Release) -> dict[str, float]:
-    """The share of people whose secret is that of everybody alike, by variable no target is on.
-
-    Nobody stands alone in a release with k = 5, and yet a class in which all died says it of each.
-    Where somebody does stand alone, there are no people alike, and k says what is wrong.
-    """
-    data = release.dataset
-    judged = {judgement.measure for judgement in release.verdict}
-    covered = {
-        name
-        for label, evidence in release.evidence.items()
-        if label in judged and evidence.name in _OF_SECRETS
-        for name in str(evidence.details.get("confidential", "")).split(", ")
-    }
-    known = data.schema.having("quasi")
-    secrets = [name for name in data.schema.having("sensitive") if name not in covered]
-    if not known or not secrets:
-        return {}
-    evidence = AttributeDisclosure(confidential=secrets).measure(data)
-    if evidence.details["smallest_class"] < _COMPANY:
-        return {}
-    table = frames.wrap(evidence.table)
-    shares = zip(table["variable"].to_list(), table[evidence.name].to_list(), strict=True)
-    return {name: share for name, share in shares if share > 0}
-
-
-def _list_shared_secrets(release: Release) -> list[str]:
+def _list_shared_secrets(findings: Findings) -> list[str]:
     """What a second look is for where no target asks what people alike give away."""
-    try:
-        shares = find_shared_secrets(release)
-    except SfumatoError as error:
-        return [f"Whether people who look alike share a secret could not be measured: {error.what}"]
-    if not shares:
+    if findings.secrets_unmeasured:
+        what = "Whether people who look alike share a secret could not be measured"
+        return [f"{what}: {findings.secrets_unmeasured}"]
+    if not findings.shared_secrets:
         return []
-    worst_first = sorted(shares.items(), key=lambda item: -item[1])
+    worst_first = sorted(findings.shared_secrets.items(), key=lambda item: -item[1])
     secrets = ", ".join(f"'{name}' of {100 * share:.3g} %" for name, share in worst_first)
     reason = (
         "Some people share a secret with everybody who looks like them, so whoever finds their "
@@ -342,10 +305,10 @@ def list_barely_met(verdict: Iterable[Judgement]) -> list[str]:
     ]
 
 
-def light_attempts(plan: Plan, tried: Mapping[str, Evidence]) -> Light:
+def light_attempts(plan: Plan, tried: Mapping[str, Evidence], judged: Sequence[Judgement]) -> Light:
     """Red where an attack does better than acceptable, amber where the plan accepts that."""
     beyond, accepted = list[str](), list[str]()
-    for judgement in judge_attacks(plan, tried):
+    for judgement in judged:
         if not judgement.met:
             line = describe_success(judgement, tried)
             reason = plan.release.find_reason(tried[judgement.measure].name)
@@ -354,13 +317,15 @@ def light_attempts(plan: Plan, tried: Mapping[str, Evidence]) -> Light:
     return light.dim(accepted)
 
 
-def _light_attacks(release: Release, judged: Sequence[Judgement]) -> Light:
-    tried = release.attacks
-    light = light_attempts(release.plan, tried).dim(_list_untried_attacks(release))
+def light_attacks(
+    plan: Plan, tried: Mapping[str, Evidence], judged: Sequence[Judgement], findings: Findings
+) -> Light:
+    """What attacks achieve, what could not be tried, and what is worth a second look."""
+    light = light_attempts(plan, tried, judged).dim(_list_untried_attacks(plan, tried, findings))
     light = light.dim(
         describe_success(judgement, tried)
         for judgement in judged
-        if judgement.met and judgement.number > _find_unremarkable(judgement, release)
+        if judgement.met and judgement.number > _find_unremarkable(judgement, tried, plan)
     )
     return light.dim(_list_fingerprints(tried))
 
@@ -369,8 +334,9 @@ def _add_reason(line: str, reason: str | None) -> str:
     return line if reason is None else f"{line} The plan accepts that: {reason}"
 
 
-def _list_untried_attacks(release: Release) -> list[str]:
-    plan, tried = release.plan, release.attacks
+def _list_untried_attacks(
+    plan: Plan, tried: Mapping[str, Evidence], findings: Findings
+) -> list[str]:
     cut_short = _list_cut_short(plan, tried)
     reasons = [
         _add_reason(cut_short[label], plan.release.find_reason(evidence.name))
@@ -384,20 +350,20 @@ def _list_untried_attacks(release: Release) -> list[str]:
         for evidence in tried.values()
         if "tried_on_records" in evidence.details
     ]
-    if not release.original.schema.having("quasi"):
+    if findings.nobody_known:
         reasons.append(
             "No variable is declared as known to outsiders (role quasi), so nobody was looked for."
         )
     return reasons
 
 
-def _find_unremarkable(judgement: Judgement, release: Release) -> float:
+def _find_unremarkable(judgement: Judgement, tried: Mapping[str, Evidence], plan: Plan) -> float:
     """The most that is not worth a second look."""
-    trial = catalogue.measure(release.attacks[judgement.measure].name).trial or Trial()
+    trial = catalogue.measure(tried[judgement.measure].name).trial or Trial()
     barely = BARELY * (judgement.target.most or 0.0)
     if trial.unremarkable is None:
         return barely
-    return min(barely, _limit(trial.unremarkable, release.plan))
+    return min(barely, _limit(trial.unremarkable, plan))
 
 
 def _list_fingerprints(tried: Mapping[str, Evidence]) -> list[str]:
@@ -424,3 +390,20 @@ def describe_success(judgement: Judgement, tried: Mapping[str, Evidence]) -> str
 def _title(evidence: Evidence) -> str:
     wording = catalogue.measure(evidence.name).attack
     return wording.title if wording else evidence.name
+
+
+def dim_lights(lights: Lights, facts: Mapping[str, Any]) -> Lights:
+    """The lights of a release, with what holds of it only by itself; `facts` of its composition."""
+    targets, together = (
+        facts.get("targets", ()),
+        "Together with earlier releases of the same people",
+    )
+    missed = ", ".join(str(target["target"]) for target in targets if not target["met"])
+    barely = ", ".join(str(target["target"]) for target in targets if target.get("barely_met"))
+    lines = []
+    if missed:
+        lines.append(f"{together}, these targets are missed: {missed}. The plan accepts that: "
+                     f"{facts['accepted']}")  # fmt: skip
+    if barely:
+        lines.append(f"{together}, these targets are barely met: {barely}.")
+    return replace(lights, targets=lights.targets.dim(lines))

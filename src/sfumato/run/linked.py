@@ -72,10 +72,10 @@ from sfumato.run.joined import (
 from sfumato.run.lights import (
     Light,
     Lights,
+    judge_attacks,
     light_attempts,
     list_barely_met,
     list_judged_attacks,
-    require_acceptable,
     require_attempts_fail,
 )
 from sfumato.run.measuring import choose_measures, take_measures
@@ -198,7 +198,9 @@ class LinkedRelease:
             if not item.computed
         ]
         by_table = {name: lights.attacks for name, lights in tables.items()}
-        attacks = _combine({**by_table, JOINED: light_attempts(self.plan_of_writing, self.attacks)})
+        attacks = _combine(
+            {**by_table, JOINED: light_attempts(self.plan_of_writing, self.attacks, self._judged)}
+        )
         barely = [f"{JOINED}: {line}" for line in list_barely_met(self.verdict)]
         harmless = [
             f"{JOINED}: {line}" for line in list_harmless(self.plan.targets, self.plan.measures)
@@ -214,6 +216,10 @@ class LinkedRelease:
     def attacks(self) -> dict[str, Evidence]:
         """What one table gives away of another; see `attack_joined_view`."""
         return attack_joined_view(self.original, self.linked)
+
+    @cached_property
+    def _judged(self) -> tuple[Judgement, ...]:
+        return judge_attacks(self.plan_of_writing, self.attacks)
 
     @property
     def dossier(self) -> Dossier | None:
@@ -276,7 +282,7 @@ class LinkedRelease:
             "evidence": {
                 label: item.plain() for label, item in {**self.evidence, **self.attacks}.items()
             },
-            "judged_attacks": list_judged_attacks(self.plan_of_writing, self.attacks),
+            "judged_attacks": list_judged_attacks(self.plan_of_writing, self.attacks, self._judged),
         }
 
     def write(
@@ -625,7 +631,7 @@ def require_attacks_fail(release: LinkedRelease) -> None:
     require_attempts_fail(release.plan_of_writing, release.attacks)
     for name, table in release.tables.items():
         try:
-            require_acceptable(table)
+            table.case.require_attacks_held()
         except TargetError as error:
             named = TargetError(f"Table '{name}': {error.what}", hint=error.hint)
             named.evidence, named.verdict = error.evidence, error.verdict

@@ -21,7 +21,6 @@ from sfumato.progress import Progress, send_progress_to
 from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.run import protect
-from sfumato.run.lights import require_acceptable
 from sfumato.schema import Schema
 
 
@@ -83,7 +82,7 @@ class TieredRelease(Mapping[str, Release]):
         with send_progress_to(progress):
             for name, release in self.releases.items():
                 with _name_tier(name):
-                    require_acceptable(release)
+                    release.case.require_attacks_held()
         for name, path in targets.items():
             with _name_tier(name):
                 self.releases[name].write(

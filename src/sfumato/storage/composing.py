@@ -5,16 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from sfumato.errors import ReleaseError, RepeatedReleaseWarning
+from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.progress import Progress
 from sfumato.release import Release
 from sfumato.run.composition import HeldComposition, hold_composition, require_composition
-from sfumato.run.lights import Lights
+from sfumato.run.lights import Lights, dim_lights
 from sfumato.storage.contents import KEY_FILE, MANIFEST, is_file_with, sha256
 from sfumato.storage.earlier import FoundRelease, find_earlier, list_beside, pair_earlier
 from sfumato.storage.ledger import Entry, Ledger
@@ -28,19 +29,21 @@ class Composing:
 
     Parameters
     ----------
-    release : with the evidence of the composition.
+    release : the release by itself.
+    evidence : all of its case, and of the composition.
     facts : for the custody record.
     ledger : where it is to be written down; None: nowhere.
     """
 
     release: Release
+    evidence: Mapping[str, Evidence]
     facts: dict[str, Any]
     ledger: Ledger | None
 
     @property
     def lights(self) -> Lights:
         """Those of the release; what only holds by itself asks for a second look."""
-        return dim_lights(self.release.lights, self.facts)
+        return dim_lights(self.release.case.lights, self.facts)
 
     @contextmanager
     def write_down(self, folder: Path, target: Path, *, overwrite: bool) -> Iterator[None]:
@@ -60,23 +63,6 @@ class Composing:
                 settle_entry(self.ledger, entry.number, target, overwrite=overwrite)
             else:
                 self.ledger.remove(entry.number)
-
-
-def dim_lights(lights: Lights, facts: Mapping[str, Any]) -> Lights:
-    """The lights of a release, with what holds of it only by itself; `facts` of its composition."""
-    targets, together = (
-        facts.get("targets", ()),
-        "Together with earlier releases of the same people",
-    )
-    missed = ", ".join(str(target["target"]) for target in targets if not target["met"])
-    barely = ", ".join(str(target["target"]) for target in targets if target.get("barely_met"))
-    lines = []
-    if missed:
-        lines.append(f"{together}, these targets are missed: {missed}. The plan accepts that: "
-                     f"{facts['accepted']}")  # fmt: skip
-    if barely:
-        lines.append(f"{together}, these targets are barely met: {barely}.")
-    return replace(lights, targets=lights.targets.dim(lines))
 
 
 def settle_entry(
@@ -130,6 +116,7 @@ def hold_together(
             "ledger": None if ledger is None else str(ledger.folder),
             "earlier": [_describe_earlier(item) for item in earlier_releases],
         }
+        together: dict[str, Evidence] = {}
         if tiers:
             others = [pair_earlier(item, release, ledger) for item in tiers]
             facts["tiers"] = hold_tiers(release, [item for item in others if item is not None])
@@ -137,12 +124,10 @@ def hold_together(
             composition = hold_composition(
                 release.plan, release.original, release.dataset, earlier, progress=progress
             )
-            require_composition(release.plan, composition, release.evidence)
-            release = release.with_evidence(
-                {**release.evidence, composition.label: composition.evidence}
-            )
+            require_composition(release.plan, composition, release.case.evidence)
+            together = {composition.label: composition.evidence}
             facts |= _list_verdict(release, composition)
-        yield Composing(release, facts, ledger)
+        yield Composing(release, {**release.case.evidence, **together}, facts, ledger)
 
 
 def _list_different(earlier: Sequence[FoundRelease]) -> list[FoundRelease]:

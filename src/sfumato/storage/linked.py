@@ -48,7 +48,13 @@ from sfumato.run.distributions import tabulate_distributions
 from sfumato.run.dossier import build_linked_dossier
 from sfumato.run.gates import require_met
 from sfumato.run.joined import JOINED, attack_joined_view, judge_joined_view
-from sfumato.run.lights import describe_success, judge_attacks, list_judged_attacks, list_public
+from sfumato.run.lights import (
+    describe_success,
+    dim_lights,
+    judge_attacks,
+    list_judged_attacks,
+    list_public,
+)
 from sfumato.run.linked import (
     LinkedRelease,
     PreparedTable,
@@ -117,10 +123,7 @@ def write_tables(
         require_free(originals, release.key, target, overwrite=overwrite)
     with send_progress_to(progress):
         require_attacks_fail(release)
-    tables = {
-        name: table.with_evidence({**table.evidence, **table.attacks})
-        for name, table in release.tables.items()
-    }
+    tables = release.tables
     book = open_ledger(ledger)
     with explain_failing_disk(), nullcontext() if book is None else book.lock(progress):
         facts = _hold_together(release, tables, target, book)
@@ -274,7 +277,6 @@ def _write_all(
     report: Progress,
 ) -> None:
     from sfumato.report.linked import describe_codebook, render_codebook, render_report
-    from sfumato.storage.composing import dim_lights
 
     plan, key = release.plan, release.key
     manifests: dict[str, Any] = {}
@@ -285,7 +287,7 @@ def _write_all(
         manifests[name] = {
             **facts,
             "targets": [judgement.public() for judgement in verdicts[name]],
-            "attacks": list_public(table),
+            "attacks": list_public(table.plan, table.attacks),
         }
     report("checking what was written", len(tables), len(tables) + 1)
     verdict = _judge_files(plan, folder, manifests)
@@ -312,7 +314,7 @@ def _write_all(
     for name, table in tables.items():
         private_folder = find_private(folder, name)
         private_folder.mkdir(mode=0o700)
-        write_evidence(table, private_folder)
+        write_evidence(table, table.case.evidence, private_folder)
         if not any(private_folder.iterdir()):
             private_folder.rmdir()
     together = composition.get("evidence")
@@ -326,8 +328,9 @@ def _write_all(
         "tables": {
             name: {
                 **table.custody,
+                "evidence": {label: item.plain() for label, item in table.case.evidence.items()},
                 "targets": [judgement.plain() for judgement in verdicts[name]],
-                "judged_attacks": list_judged_attacks(table.plan, table.attacks),
+                "judged_attacks": list_judged_attacks(table.plan, table.attacks, table.case.judged),
                 "distributions": tabulate_distributions(table.original, table.dataset),
                 "lights": table.lights.plain(),
                 # With its part of the steps over all tables, and what replaced the keys.

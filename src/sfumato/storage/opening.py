@@ -24,7 +24,7 @@ from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, judge
 from sfumato.randomness import Key, keyed_order
 from sfumato.release import buckets_digest, values_digest
-from sfumato.run.composition import leave_out_composition
+from sfumato.run.composition import leave_out_composition, select_targeted
 from sfumato.run.measuring import take_measures
 from sfumato.schema import Column, Schema
 from sfumato.storage.cluster import Arrangement, list_parts, pair_parts, read_parts
@@ -155,10 +155,13 @@ class OpenedRelease:
         return replace(released, given_identity=released.identity.with_persons(persons))
 
     def judge(
-        self, plan: Plan, original: Dataset | None
+        self, plan: Plan, original: Dataset | None, *, targeted: bool = False
     ) -> tuple[tuple[Judgement, ...], dict[str, Evidence]]:
-        """Check the plan's targets against exactly these bytes."""
-        targets, measures = leave_out_composition(plan)
+        """Check the plan's targets against exactly these bytes.
+
+        `targeted` takes the measures behind targets only, and not what else the plan measures.
+        """
+        targets, measures = (select_targeted if targeted else leave_out_composition)(plan)
         released = self.dataset
         if original is None:
             released = self._add_persons(released)

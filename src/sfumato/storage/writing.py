@@ -32,6 +32,7 @@ from sfumato.errors import (
     ReplacedReleaseWarning,
     TargetError,
 )
+from sfumato.evidence import Evidence
 from sfumato.io import Batches, choose_suffix, frames, write_table
 from sfumato.io.atomic import (
     PRIVATE,
@@ -50,11 +51,11 @@ from sfumato.plan.targets import Judgement, judge
 from sfumato.progress import Progress, part_of, send_progress_to, silent
 from sfumato.randomness import Key
 from sfumato.release import Release
-from sfumato.run.composition import leave_out_composition
+from sfumato.run.composition import select_targeted
 from sfumato.run.distributions import tabulate_distributions
 from sfumato.run.dossier import build_dossier
 from sfumato.run.gates import require_met
-from sfumato.run.lights import list_judged_attacks, list_public, require_acceptable
+from sfumato.run.lights import list_judged_attacks, list_public
 from sfumato.run.measuring import take_measures
 from sfumato.storage.authentication import encode_json, encode_with_tag
 from sfumato.storage.cluster import list_parts, write_parts
@@ -100,8 +101,7 @@ def write_release(
         restore_former_folder(target)
         require_free([release.original], release.key, target, overwrite=overwrite)
     with send_progress_to(progress):
-        require_acceptable(release)
-    release = release.with_evidence({**release.evidence, **release.attacks})
+        release.case.require_attacks_held()
     with (
         explain_failing_disk(),
         hold_together(release, target, open_ledger(ledger), progress) as composing,
@@ -147,7 +147,7 @@ def _get_umask() -> int:
 def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     from sfumato.report import describe_codebook, render_codebook, render_report
 
-    release = composing.release
+    release, case = composing.release, composing.release.case
     plan = release.plan
     report("writing", 0, 3)
     write_data = _write_on_cluster if _is_on_cluster(release) else write_file_of
@@ -155,8 +155,8 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
         write_data = _write_in_batches
     manifest, verdict = write_data(release, folder, report)
     manifest["targets"] = [judgement.public() for judgement in verdict]
-    manifest["attacks"] = list_public(release)
-    dossier = build_dossier(plan, verdict, release.evidence, release.attacks)
+    manifest["attacks"] = list_public(plan, case.attacks)
+    dossier = build_dossier(plan, verdict, case.evidence, case.attacks)
     if dossier is not None:
         manifest["dossier"] = dossier.public()
     report("writing", 2, 3)
@@ -172,14 +172,15 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     _write_accredited_manifest(release, folder, manifest)
     create_file(folder / KEY_FILE, f"{release.key.text}\n".encode(), mode=PRIVATE)
     create_file(private / "plan.toml", plan.text(comments=True).encode(), mode=PRIVATE)
-    write_evidence(release, private)
+    write_evidence(release, composing.evidence, private)
     custody = {
         **release.custody,
+        "evidence": {label: item.plain() for label, item in composing.evidence.items()},
         "plan": plan.text(comments=True),
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "targets": [judgement.plain() for judgement in verdict],
         "lights": composing.lights.plain(),
-        "judged_attacks": list_judged_attacks(plan, release.attacks),
+        "judged_attacks": list_judged_attacks(plan, case.attacks, case.judged),
         **({} if dossier is None else {"dossier": dossier.plain()}),
         "distributions": tabulate_distributions(release.original, release.dataset),
         "composition": composing.facts,
@@ -245,7 +246,7 @@ def _judge_file(release: Release, written: Dataset) -> Sequence[Judgement]:
     """The targets of what was written, where all values were found again."""
     if not release.plan.targets:
         return []
-    targets, measures = leave_out_composition(release.plan)
+    targets, measures = select_targeted(release.plan)
     without_original = {
         label: measure for label, measure in measures.items() if measure.of == "one"
     }
@@ -325,12 +326,12 @@ def _measure_again(
     identity = release.dataset.identity
     opened = open_data(folder, manifest, identity if order is None else identity.take(order))
     require_same(frame if order is None else frame[order], opened.dataset)
-    verdict, evidence = opened.judge(release.plan, release.original)
+    verdict, evidence = opened.judge(release.plan, release.original, targeted=True)
     require_met(verdict, evidence)
     return verdict
 
 
-def write_evidence(release: Release, private: Path) -> None:
+def write_evidence(release: Release, evidence: Mapping[str, Evidence], private: Path) -> None:
     """What was measured of each record, in the order of the file, and which records were left out.
 
     Where persons have several rows, it also says which rows are one's, so that the release can be
@@ -347,10 +348,10 @@ def write_evidence(release: Release, private: Path) -> None:
         return
     order = release.order()
     measured = [
-        frames.get_column(evidence.records, name).alias(f"{label}.{name}")
-        for label, evidence in release.evidence.items()
-        if evidence.records is not None
-        for name in frames.wrap(evidence.records).columns
+        frames.get_column(item.records, name).alias(f"{label}.{name}")
+        for label, item in evidence.items()
+        if item.records is not None
+        for name in frames.wrap(item.records).columns
     ]
     if (persons := release.dataset.persons) is not None:
         measured.append(persons.alias(PERSON))

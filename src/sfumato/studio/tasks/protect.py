@@ -32,7 +32,7 @@ from sfumato.report.measured import (
 from sfumato.report.refusal import describe_missed
 from sfumato.report.variables import describe_ledger
 from sfumato.report.wording import format_percent
-from sfumato.run.lights import find_shared_secrets, list_judged_attacks
+from sfumato.run.lights import judge_attacks, list_judged_attacks
 from sfumato.run.linked import LinkedRelease, collect_judgements
 from sfumato.run.steps import apply_steps
 from sfumato.schema import Schema
@@ -195,10 +195,7 @@ def _describe_secrets(release: Release | LinkedRelease) -> dict[str, Any] | None
     """The secret that most people share with all who are alike, where no target asks about it."""
     if isinstance(release, LinkedRelease):
         return None  # the joined view measures it, and the plan of several tables holds it
-    try:
-        shares = find_shared_secrets(release)
-    except SfumatoError:
-        return None  # the light of the targets says so
+    shares = release.case.findings.shared_secrets
     if not shares:
         return None
     worst = max(shares, key=lambda name: shares[name])
@@ -259,7 +256,8 @@ def _describe_tried(
     plan: Plan, evidence: Mapping[str, Evidence], attacks: Mapping[str, Evidence]
 ) -> dict[str, Any] | None:
     plain = {label: item.plain() for label, item in {**evidence, **attacks}.items()}
-    described = describe_attacks(plain, inside=True, judged=list_judged_attacks(plan, attacks))
+    judged = list_judged_attacks(plan, attacks, judge_attacks(plan, attacks))
+    described = describe_attacks(plain, inside=True, judged=judged)
     if described is None:
         return None
     names = [item["name"] for item in plain.values() if catalogue.measure(item["name"]).attack]
