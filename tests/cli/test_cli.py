@@ -202,7 +202,7 @@ def test_assess_takes_the_parameters_of_the_measures(place):
     found = sfumato(
         "assess", "cohort.csv", "-p", "plan.toml", "--known", "sex,region", "--json", cwd=place
     )
-    assert json.loads(found.stdout)["uniqueness"]["details"]["known"] == "sex, region"
+    assert json.loads(found.stdout)["uniqueness"]["details"]["known"] == ["sex", "region"]
     wrong = sfumato("assess", "cohort.csv", "--known", "sexx", cwd=place)
     assert wrong.returncode == 2
     assert "did you mean 'sex'?" in wrong.stderr

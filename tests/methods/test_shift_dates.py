@@ -466,4 +466,4 @@ def test_births_at_a_limit_are_left_out_of_the_attack():
     release = sf.protect(data, plan, key=KEY)
     found = sf.attackers.tried(data, release)["date_shift"]
     assert found.computed, found.reason
-    assert found.details["variables"] == "visit"
+    assert found.details["variables"] == ("visit",)

@@ -204,7 +204,7 @@ def test_what_names_people_is_left_or_gone(name):
     rule = "places_left" if name in ("city", "county", "street") else "names_left"
     found = count_left(**{name: [NAMED[name]] * 2, "pain": [1.5, 2.5]})
     assert found.details[rule] == found.value == 1
-    assert found.details["left_in"] == name
+    assert found.details["left_in"] == (name,)
     blank = count_left(**{name: pl.Series([None, None], dtype=pl.String), "pain": [1.5, 2.5]})
     assert blank.value == 0
 

@@ -24,7 +24,7 @@ def told(name: str, value: float | None, **more) -> dict[str, object]:
         "direction": "lower",
         "interval": None if value is None else [max(0.0, value - 0.05), min(1.0, value + 0.05)],
         "baseline": 0.1,
-        "details": {"attempts": 1000, "variables": "age, sex", "worst_secret": "ill"},
+        "details": {"attempts": 1000, "variables": ["age", "sex"], "worst_secret": "ill"},
         "table": None,
         "assumptions": [],
         "warnings": [],

@@ -227,7 +227,7 @@ def test_noisy_codes_of_categories_are_compared_as_codes(cohort, name, ends):
     released = step.apply(cohort, key=bytes(32))
     known = [name, "height"]
     found = sf.risk.MixedLinkage(known=known).measure(cohort, released)
-    assert found.details["variables"] == f"{name}, height"
+    assert found.details["variables"] == (name, "height")
     assert not found.warnings
     # By hand: codes are the ranks of the declared levels; height is exact and rules others out.
     codes = {level: at for at, level in enumerate(cohort.schema[name].domain)}

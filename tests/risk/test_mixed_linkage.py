@@ -178,7 +178,7 @@ def test_pseudonyms_link_nobody_and_are_told():
     shown = sf.Dataset(frame.with_columns(town=pl.Series(["x1", "y2", "z3"])), schema)
     found = sf.risk.MixedLinkage().measure(sf.Dataset(frame, schema), shown)
     assert any("town" in line for line in found.warnings)
-    assert found.details["variables"] == "age"
+    assert found.details["variables"] == ("age",)
     with pytest.raises(MeasureError, match="nothing to compare"):
         sf.risk.MixedLinkage(known=["town"]).measure(sf.Dataset(frame, schema), shown)
 

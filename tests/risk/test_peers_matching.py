@@ -67,7 +67,7 @@ def test_figure_1():
 
 def test_what_is_known_is_taken_in_turn():
     found = sf.risk.Peers().measure(with_age(OPTION_2))
-    assert found.details["sensitive"] == "diagnosis, gender, age"
+    assert found.details["sensitive"] == ("diagnosis", "gender", "age")
     assert "taken in turn" in found.warnings[0]
     assert found.records.columns == ["diagnosis", "gender", "age"]
 

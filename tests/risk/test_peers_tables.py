@@ -129,7 +129,7 @@ def test_combinations_that_breach_most():
 def test_a_release_may_have_lost_a_variable():
     measure = sf.risk.Peers(known=["gender", "age"], sensitive=["diagnosis"], tolerance={"age": 1})
     found = measure.measure(data(), data(EXAMPLE.drop("age")))
-    assert found.details["known"] == "gender"
+    assert found.details["known"] == ("gender",)
     assert found.records["diagnosis"].to_list() == pytest.approx(
         [1 / 3, 1 / 2, 1 / 3, 1 / 2, 2 / 3]
     )

@@ -240,7 +240,7 @@ def test_the_value_is_that_of_what_is_known_and_more_in_the_groups_is_told():
     data = generalised(pl.DataFrame(frame), sf.Schema(columns))
     told = sf.risk.Reidentification(groups={"years": ["age"], "place": ["zip"]}).measure(data)
     assert told.value == 0
-    assert told.details["known"] == "age"
+    assert told.details["known"] == ("age",)
     assert told.table["reidentification"].to_list() == [0, 1, 1]
     assert "not among those known: zip" in told.warnings[0]
 

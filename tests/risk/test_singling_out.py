@@ -239,7 +239,7 @@ def test_what_cannot_be_tried_says_so(people):
 def test_what_was_dropped_or_renamed_is_told(people):
     found = sf.risk.SinglingOut(known=["height", "sex"]).measure(people, people.without(["sex"]))
     assert any("sex" in line for line in found.warnings)
-    assert found.details["variables"] == "height"
+    assert found.details["variables"] == ("height",)
 
 
 def test_all_suppressed_isolates_nobody():

@@ -58,9 +58,9 @@ def test_every_variable_has_its_line(
 def test_fingerprints_are_known_variables_and_name_themselves() -> None:
     evidence = Untouched(k=2, at_most=0.2).measure(*_pair())
     assert evidence.value == pytest.approx(2 / 6)
-    assert evidence.details["fingerprints"] == "age"
+    assert evidence.details["fingerprints"] == ("age",)
     assert "'age'" in evidence.warnings[0]
-    assert evidence.details["unchanged"] == "sex, w, income"
+    assert evidence.details["unchanged"] == ("sex", "w", "income")
 
 
 def test_the_demo_release_names_its_weight(cohort: sf.Dataset) -> None:
@@ -68,4 +68,6 @@ def test_the_demo_release_names_its_weight(cohort: sf.Dataset) -> None:
         schema=dict(cohort.schema), steps=[sf.methods.Drop(), sf.methods.KAnonymity(k=5)]
     )
     release = sf.protect(cohort, plan)
-    assert Untouched().measure(cohort, release.dataset).details["fingerprints"] == "survey_weight"
+    assert Untouched().measure(cohort, release.dataset).details["fingerprints"] == (
+        "survey_weight",
+    )

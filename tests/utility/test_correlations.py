@@ -143,7 +143,7 @@ def test_records_need_not_be_paired():
 def test_identifiers_and_weights_are_left_out():
     frame = pl.DataFrame({"id": [1, 2, 3], "w": [1.0, 2.0, 1.0], "x": [1, 5, 2], "y": [1, 2, 2]})
     one = generalised(frame, sf.Schema({"id": "direct", "w": "weight"}))
-    assert measured(one, one).details["variables"] == "x, y"
+    assert measured(one, one).details["variables"] == ("x", "y")
 
 
 @pytest.mark.parametrize("kind", ["pearson", "spearman"])

@@ -436,7 +436,7 @@ def test_a_variable_without_a_value_is_named():
     data = generalised(frame, sf.Schema({"x": "quasi", "y": "quasi"}))
     found = measured(data, data)
     assert "'x'" in found.warnings[0]
-    assert found.details["variables"] == "y"
+    assert found.details["variables"] == ("y",)
     with pytest.raises(sf.SfumatoError, match="no value that could be lost in: 'x'"):
         measured(data, data, variables=["x"])
 

@@ -62,7 +62,7 @@ def test_sets_of_more_than_fifty_kinds_are_compared(data):
     kinds = pl.Series(coarse.frame["status"]).n_unique()
     assert kinds > 50
     found = sf.utility.Propensity().measure(data, coarse)
-    assert set(names) <= set(found.details["variables"].split(", "))
+    assert set(names) <= set(found.details["variables"])
     # Not by luck of one release: the finer one is the nearer one.
     fine = sf.utility.Propensity().measure(data, released(data, k=3, variables=names))
     assert fine.value < found.value

@@ -255,7 +255,7 @@ def test_what_cannot_be_compared_is_told_or_an_error(cohort):
             Propensity(variables=["sex", gone]).measure(cohort, released)
     for role in ("direct", "weight", "cluster"):
         names = cohort.schema.having(role)
-        assert not set(found.details["variables"].split(", ")) & set(names)
+        assert not set(found.details["variables"]) & set(names)
 
 
 def test_repeated_and_constant_variables_are_dropped_and_told():

@@ -150,13 +150,13 @@ def quote_names(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def name_left_out(names: Iterable[str]) -> dict[str, str]:
+def name_left_out(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The detail that names what is not compared, in all measures alike.
 
     `tune` reads it: a candidate of which less is compared than of the data before protection is
     not comparable with the others, and never better.
     """
-    listed = ", ".join(names)
+    listed = tuple(names)
     return {NOT_COMPARED: listed} if listed else {}
 
 
@@ -281,7 +281,7 @@ class ComparedPair(Pair):
     without: tuple[str, ...] = ()
 
     @property
-    def not_compared(self) -> dict[str, str]:
+    def not_compared(self) -> dict[str, tuple[str, ...]]:
         """The detail that names what is not part of the comparison."""
         return name_left_out((*self.left_out, *self.without))
 

@@ -155,11 +155,11 @@ def _list_fields(result: Evidence, success: str, control: str) -> dict[str, Any]
     """What the sentence on an attack may name."""
     details: Mapping[str, Any] = result["details"]
     shares = {name: value for name, value in details.items() if isinstance(value, float)}
-    texts = {name: value for name, value in details.items() if isinstance(value, str)}
+    lists = {name: value for name, value in details.items() if isinstance(value, (list, tuple))}
     return {
         **details,
         **{f"{name}_percent": format_percent(value) for name, value in shares.items()},
-        **{f"{name}_list": format_variables(value) for name, value in texts.items()},
+        **{f"{name}_list": format_variables(value) for name, value in lists.items()},
         "success": success,
         "control": control,
     }

@@ -219,8 +219,7 @@ def _tell_left_open(manifest: Plain, evidence: Mapping[str, Plain]) -> str:
 
 
 def _list_known(counted: Plain) -> str:
-    names = [name for name in str(counted["details"].get("known", "")).split(", ") if name]
-    return join_words(name_variables(names)) or "no variable"
+    return join_words(name_variables(counted["details"].get("known", ()))) or "no variable"
 
 
 def _tell_now(evidence: Mapping[str, Plain]) -> str:

@@ -129,8 +129,8 @@ def _rename_known(item: Plain, names: Mapping[tuple[str, str], str]) -> Plain:
         return item
     full = {f"{table}.{name}": short for (table, name), short in names.items()}
     # Which table a row is in, everybody sees; it is no variable.
-    known = [full[name] for name in str(item["details"]["known"]).split(", ") if name in full]
-    return {**item, "details": {**item["details"], "known": ", ".join(known)}}
+    known = [full[name] for name in item["details"]["known"] if name in full]
+    return {**item, "details": {**item["details"], "known": known}}
 
 
 def _describe_joined(manifest: Plain, custody: Plain | None) -> dict[str, Any]:

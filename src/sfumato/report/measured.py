@@ -48,6 +48,10 @@ def get_measure_facts(name: str) -> dict[str, str]:
     return {"room": measure.room(), "question": catalogue.first_line(measure)}
 
 
+def _is_list_of_names(detail: Any) -> bool:
+    return isinstance(detail, (list, tuple)) and all(isinstance(name, str) for name in detail)
+
+
 def describe_meaning(measure: str, number: str) -> str:
     """What a number means, where the first line of its measure does not say it."""
     entry = catalogue.measures().get(measure)
@@ -129,7 +133,11 @@ def describe_result(
         "question": describe_meaning(name, name) or facts["question"] or format_label(label),
         "label": label,
         "numbers": {key: format_result(number) for key, number in numbers.items()},
-        "words": {key: text for key, text in details.items() if isinstance(text, str)},
+        "words": {
+            key: ", ".join(text) if isinstance(text, (list, tuple)) else text
+            for key, text in details.items()
+            if isinstance(text, str) or _is_list_of_names(text)
+        },
         "value": format_measured(name, name, worst),
         "mild": mild,
         "baseline": None if baseline is None else format_measured(name, name, baseline),

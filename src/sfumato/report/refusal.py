@@ -97,7 +97,7 @@ def _name_deciding(target: Plain, evidence: Mapping[str, Plain]) -> str:
         reverse=result["direction"] == "lower",
     )
     names = [str(name) for name in (worst, *(row["variable"] for row in ranked)) if name]
-    known = str(details.get("known", details.get("variables", ""))).split(", ")
+    known = details.get("known", details.get("variables", ()))
     return join_words(name_variables(list(dict.fromkeys(names)) or [n for n in known if n]))
 
 

@@ -34,7 +34,7 @@ def describe_ledger(manifest: Plain, custody: Plain | None) -> list[dict[str, An
     """The ledger of variables: inside with what each shows of the original."""
     ledger = get_evidence((custody or {}).get("evidence", {}), "untouched") or {}
     shares = {row["variable"]: row for row in ledger.get("table") or ()}
-    prints = str(ledger.get("details", {}).get("fingerprints", "")).split(", ")
+    prints = ledger.get("details", {}).get("fingerprints", ())
     roles = (custody or {}).get("input", {}).get("roles", {})
     released = manifest["variables"]
     rows = []

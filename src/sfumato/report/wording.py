@@ -82,10 +82,11 @@ def format_numbers(numbers: float | list[float]) -> str:
     )  # fmt: skip
 
 
-def format_variables(names: str) -> str:
+def format_variables(names: Sequence[str]) -> str:
     """Names that a comma separates; only their number where there are many."""
-    count = len(names.split(", "))
-    return names if count <= _MOST_NAMES else f"{count} variables of a person"
+    if len(names) > _MOST_NAMES:
+        return f"{len(names)} variables of a person"
+    return ", ".join(names)
 
 
 def format_label(name: str) -> str:

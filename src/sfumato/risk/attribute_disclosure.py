@@ -173,8 +173,8 @@ class AttributeDisclosure(Measure):
                 **({} if classes.persons is None else {"persons": classes.total}),
                 "classes": len(classes),
                 "smallest_class": int(classes.sizes.min()),
-                "known": ", ".join(known),
-                "confidential": ", ".join(disclosure.names),
+                "known": tuple(known),
+                "confidential": tuple(disclosure.names),
             },
             assumptions=(
                 describe_known(known),

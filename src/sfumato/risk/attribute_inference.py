@@ -198,7 +198,7 @@ class AttributeInference(Measure):
         averaged = [secrets[which].name for which in find_averaged_classes(views, secrets)]
         if not averaged:
             return evidence
-        return replace(evidence, details={**evidence.details, "averaged": ", ".join(averaged)})
+        return replace(evidence, details={**evidence.details, "averaged": tuple(averaged)})
 
     def against(self, original: Dataset, released: Dataset, control: Dataset) -> Evidence:
         """The same, with persons as the control who were held out before the release was made."""

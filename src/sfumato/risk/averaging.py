@@ -165,7 +165,7 @@ class Averaging(Measure):
                 "comparable_records": len(known.original),
                 "records": len(known.complete),
                 **({} if owners is None else {"persons": known.count_persons()}),
-                "variables": ", ".join(known.names),
+                "variables": tuple(known.names),
             },
             assumptions=_ASSUMPTIONS if owners is None else (COUNTS_PERSONS, *_ASSUMPTIONS),
             warnings=(*known.warnings, *_list_warnings(noise, known)),

@@ -169,8 +169,8 @@ class Closeness(Measure):
                 "worst_variable": table["variable"][table[self.name].arg_max() or 0],
                 "classes": len(classes),
                 "smallest_class": int(classes.sizes.min()),
-                "known": ", ".join(known),
-                "confidential": ", ".join(names),
+                "known": tuple(known),
+                "confidential": tuple(names),
             },
             assumptions=(
                 describe_known(known),

@@ -191,7 +191,7 @@ class Composition(Measure):
                     **_list_matches(joint, rows),
                     "earlier_releases": len(earlier),
                     "persons": len(np.unique(persons)),
-                    "known": ", ".join(known),
+                    "known": tuple(known),
                 },
                 assumptions=(describe_known(known), *_ASSUMPTIONS),
                 warnings=tuple(_list_warnings(joint, best, rows, unpaired)),
@@ -352,7 +352,7 @@ def _list_matches(joint: JointTable, rows: Sequence[MatchedRows]) -> dict[str, A
     return {
         "matched_rows": rows[worst].share,
         "matched_by": rows[worst].how,
-        "earlier": ", ".join(release.label for release in joint.releases[1:]),
+        "earlier": tuple(release.label for release in joint.releases[1:]),
     }
 
 

@@ -184,7 +184,7 @@ class DateShift(Measure):
                 "possible_shifts": len(possible),
                 "persons_looked_at": some,
                 "persons": dates.persons,
-                "variables": ", ".join(names),
+                "variables": tuple(names),
             },
             assumptions=_ASSUMPTIONS,
             warnings=_list_warnings(truth, possible),

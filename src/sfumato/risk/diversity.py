@@ -168,8 +168,8 @@ class Diversity(Measure):
                 f"l_if_missing_is_{other}": int(others.min()),
                 "classes": len(classes),
                 "smallest_class": int(classes.sizes.min()),
-                "known": ", ".join(known),
-                "confidential": ", ".join(names),
+                "known": tuple(known),
+                "confidential": tuple(names),
             },
             assumptions=(
                 describe_known(known),

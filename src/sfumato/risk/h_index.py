@@ -221,7 +221,7 @@ class HIndex(Measure):
                 "records": len(known.complete),
                 **({} if known.owners is None else {"persons": known.count_persons()}),
                 "by": self.by,
-                "variables": ", ".join(where.names),
+                "variables": tuple(where.names),
             },
             assumptions=(
                 *(() if known.owners is None else (COUNTS_PERSONS,)),

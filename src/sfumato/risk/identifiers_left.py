@@ -127,8 +127,8 @@ class IdentifiersLeft(Measure):
             table=data.like(pl.DataFrame(rows, schema=schema)),
             details={
                 **{f"{rule}_left": _share(mask, owners) for rule, mask in masks.items()},
-                "left_in": ", ".join(left_in),
-                "recognised": ", ".join(identifiers),
+                "left_in": tuple(left_in),
+                "recognised": tuple(identifiers),
                 "records": len(data),
             },
             assumptions=(

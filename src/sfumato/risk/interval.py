@@ -132,13 +132,13 @@ class Interval(Measure):
                 f"interval{AT_WORST}": max(worst.share, worst_on_scale.share, rescaled),
                 f"interval_records{AT_WORST}": max(counts_within),
                 "worst_variable": pair.names[worst.variable],
-                "worst_subset": ", ".join(pair.names[column] for column in worst.columns),
+                "worst_subset": tuple(pair.names[column] for column in worst.columns),
                 **_describe_pair(worst, pair.names),
                 "interval_in_all": _count(in_all, owners) / count,
                 **_all_but_one(comparable, outside, len(pair.names), owners),
                 "comparable_records": count,
                 "k": self.k,
-                "variables": ", ".join(pair.names),
+                "variables": tuple(pair.names),
             },
             assumptions=_ASSUMPTIONS if worst.exhaustive else (*_ASSUMPTIONS, _GREEDY),
             warnings=(
@@ -197,7 +197,7 @@ def _describe_pair(worst: WorstSubset, names: Sequence[str]) -> dict[str, Any]:
         return {"interval_in_pair": math.nan, "interval_in_pair_reason": why}
     return {
         "interval_in_pair": worst.pair_share,
-        "worst_pair": ", ".join(names[column] for column in worst.pair),
+        "worst_pair": tuple(names[column] for column in worst.pair),
     }
 
 

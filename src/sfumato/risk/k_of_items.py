@@ -112,7 +112,7 @@ class KOfItems(Measure):
                 "singled_out_by_items": int(np.logical_or.reduce(alone).sum()) / persons,
                 "persons" if owners is not None else "records": persons,
                 "m": self.m,
-                "variables": ", ".join(names),
+                "variables": tuple(names),
             },
             assumptions=(
                 f"The outsider knows up to {self.m} items of a person: {', '.join(names)}.",

@@ -195,7 +195,7 @@ class Linkage(Measure):
                 "comparable_records": int(known.complete.sum()),
                 "records": len(known.complete),
                 **({} if owners is None else {"persons": count}),
-                "variables": ", ".join(where.names),
+                "variables": tuple(where.names),
             },
             assumptions=(
                 *(() if owners is None else (COUNTS_PERSONS,)),

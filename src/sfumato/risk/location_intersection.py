@@ -209,7 +209,7 @@ class LocationIntersection(Measure):
                 "persons_with_several_places": int(several.sum()),
                 "persons_looked_at": some,
                 "persons": persons,
-                "variables": ", ".join(self.variables),
+                "variables": tuple(self.variables),
             },
             assumptions=_ASSUMPTIONS if self.persons_per_km2 is None
             else (*_ASSUMPTIONS, _POPULATION),

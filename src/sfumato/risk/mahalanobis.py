@@ -148,7 +148,7 @@ class Mahalanobis(Measure):
                 "w1": self.w1,
                 "w2": self.w2,
                 "m": self.m,
-                "variables": ", ".join(ready.names),
+                "variables": tuple(ready.names),
             },
             assumptions=(
                 *_ASSUMPTIONS,

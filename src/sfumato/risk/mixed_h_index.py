@@ -162,7 +162,7 @@ class MixedHIndex(Measure):
                 "records": len(original),
                 **({} if owners is None else {"persons": total}),
                 "p": self.p,
-                "variables": ", ".join(view.name for view in views),
+                "variables": tuple(view.name for view in views),
             },
             assumptions=(
                 self._describe_knowledge([view.name for view in views]),

@@ -183,7 +183,8 @@ class MixedLinkage(Measure):
         ]
         sampled = count < total
         worst = max(ends[1] for ends in intervals) if sampled else max(value, share_by_noise)
-        names = ", ".join(view.name for view in views)
+        names = tuple(view.name for view in views)
+        listed = ", ".join(names)
         return Evidence(
             name=self.name,
             subject="pair",
@@ -209,11 +210,11 @@ class MixedLinkage(Measure):
                 "targets": count,
                 "records": len(original),
                 **({} if owners is None else {"persons": total}),
-                "truthful": ", ".join(view.name for view in views if view.truthful) or "none",
+                "truthful": tuple(view.name for view in views if view.truthful),
                 "variables": names,
             },
             assumptions=(
-                f"The attacker knows {self._describe_errors()}, of each person: {names}.",
+                f"The attacker knows {self._describe_errors()}, of each person: {listed}.",
                 *self._describe_fraction(),
                 *(() if owners is None else (COUNTS_PERSONS,)),
                 *_ASSUMPTIONS,

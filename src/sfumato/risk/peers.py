@@ -248,8 +248,8 @@ class Peers(Measure):
             "worst_variable": table["variable"][table[self.name].arg_max() or 0],
             "combinations": int(max(search.peers.combinations)),
             "combinations_left_out": int(max(search.peers.left_out)),
-            "known": ", ".join(question.known),
-            "sensitive": ", ".join(question.sensitive),
+            "known": tuple(question.known),
+            "sensitive": tuple(question.sensitive),
             "exact": bool(search.exact.all()),
         }
         if omitted is not None:

@@ -66,7 +66,7 @@ class Recoverable(Measure):
     >>> released = sf.Dataset(frame.with_columns(region=pl.lit("*")), schema)
     >>> found = Recoverable().measure(original, released)
     >>> round(found.value, 2), found.details["worst_variable"], found.details["worst_tools"]
-    (1.0, 'region', 'rate')
+    (1.0, 'region', ('rate',))
 
     References: Huhtala et al. (1999), TANE: an efficient algorithm for discovering functional and
     approximate dependencies.
@@ -131,10 +131,10 @@ class Recoverable(Measure):
             details={
                 "recoverable_records": int(flags.sum()),
                 "worst_variable": worst.protected if worst else "",
-                "worst_tools": ", ".join(worst.tools) if worst else "",
+                "worst_tools": tuple(worst.tools) if worst else (),
                 "worst_rule": worst.rule if worst else "",
                 "recovered": worst.share if worst else 0.0,
-                "protected": ", ".join(finding.protected for finding in findings),
+                "protected": tuple(finding.protected for finding in findings),
                 "records": len(original),
             },
             assumptions=_ASSUMPTIONS,

@@ -167,7 +167,7 @@ class Reidentification(Measure):
                 self._other_reading: others.share,
                 "k_of_persons": fitting.fewest_persons,
                 **self._judge(fitting, others),
-                "known": ", ".join(known),
+                "known": tuple(known),
             },
             assumptions=(
                 describe_known(known),

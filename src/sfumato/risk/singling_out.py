@@ -201,7 +201,7 @@ class SinglingOut(Measure):
                 "chance_by_weight": best.tried.by_weight,
                 "records": len(original),
                 **({} if owners is None else {"persons": persons}),
-                "variables": ", ".join(view.name for view in views),
+                "variables": tuple(view.name for view in views),
             },
             assumptions=(
                 _describe_variables(views),

@@ -153,7 +153,7 @@ class SurvivingIdentifiers(Measure):
                 "persons_with_text": persons,
                 "planted": int(table["looked_for"][:-1].sum()),
                 "deidentifier": self.deidentifier,
-                "variables": ", ".join(self.variables),
+                "variables": tuple(self.variables),
             },
             assumptions=_ASSUMPTIONS,
         )

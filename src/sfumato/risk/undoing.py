@@ -176,7 +176,7 @@ class Undoing(Measure):
                 "tolerance": self.tolerance,
                 "comparable_records": len(ready.rows),
                 "k": self.k,
-                "variables": ", ".join(ready.names),
+                "variables": tuple(ready.names),
             },
             assumptions=_ASSUMPTIONS,
             warnings=(

@@ -186,7 +186,7 @@ class Uniqueness(Measure):
         fitting, alike = _count_with_wildcards(records)
         readings = {"value": classes.sizes, "wildcard": fitting}
         sizes = readings.pop(self.missing)
-        (other, others), names = readings.popitem(), ", ".join(known)
+        other, others = readings.popitem()
         population, individual = _estimate_population(records, self.posterior)
         risks = 1 / sizes if individual is None else individual
         trajectories = self._count_trajectories(records)
@@ -208,7 +208,7 @@ class Uniqueness(Measure):
                 f"k_if_missing_is_{other}": int(others.min()),
                 f"uniqueness_if_missing_is_{other}": _share_unique(classes, others),
                 **(self._judge(classes, sizes, alike) if self.missing == "wildcard" else {}),
-                "known": names,
+                "known": tuple(known),
             },
             assumptions=(
                 describe_known(known),

@@ -56,7 +56,7 @@ class Untouched(Measure):
     >>> released = sf.Dataset(pl.DataFrame({"age": [30, 30], "weight": [1.25, 7.5]}), schema)
     >>> found = Untouched(k=2).measure(original, released)
     >>> found.value, found.details["fingerprints"]
-    (1.0, 'weight')
+    (1.0, ('weight',))
     """
 
     name = "untouched"
@@ -94,8 +94,8 @@ class Untouched(Measure):
             table=original.like(table),
             details={
                 "unchanged_variables": len(unchanged),
-                "unchanged": ", ".join(unchanged),
-                "fingerprints": ", ".join(prints),
+                "unchanged": tuple(unchanged),
+                "fingerprints": tuple(prints),
                 "k": self.k,
                 "records": len(original),
             },

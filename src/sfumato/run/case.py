@@ -123,7 +123,7 @@ def find_shared_secrets(release: Release) -> dict[str, float]:
         name
         for label, evidence in release.evidence.items()
         if label in judged and evidence.name in _OF_SECRETS
-        for name in str(evidence.details.get("confidential", "")).split(", ")
+        for name in evidence.details.get("confidential", ())
     }
     known = data.schema.having("quasi")
     secrets = [name for name in data.schema.having("sensitive") if name not in covered]

@@ -183,7 +183,7 @@ class JoinedView:
         lines = dict.fromkeys((*assumptions, *united.assumptions))
         return replace(
             united,
-            details={**united.details, "known": ", ".join(known)},
+            details={**united.details, "known": tuple(known)},
             assumptions=tuple(line for line in lines if f"exactly: {TRAJECTORY}." not in line),
         )
 
@@ -328,9 +328,7 @@ def unite_looks(measure: ConfidentialMeasure, looks: Sequence[tuple[str, Evidenc
     ]
     table = pl.concat(tables, how="diagonal_relaxed")
     rank = table[measure.name].arg_max() if worst is max else table[measure.name].arg_min()
-    names = dict.fromkeys(
-        name for item in items for name in item.details["confidential"].split(", ")
-    )
+    names = dict.fromkeys(name for item in items for name in item.details["confidential"])
     return Evidence(
         name=measure.name,
         subject=items[0].subject,

@@ -370,10 +370,10 @@ def _list_fingerprints(tried: Mapping[str, Evidence]) -> list[str]:
     """What is known of people, leaves as it is, and is rare."""
     ledgers = [evidence for evidence in tried.values() if evidence.name == _LEDGER]
     return [
-        f"{quote_names(names.split(', '))}: values leave unchanged that fewer than "
+        f"{quote_names(names)}: values leave unchanged that fewer than "
         f"{evidence.details['k']} records share."
         for evidence in ledgers
-        if (names := str(evidence.details.get("fingerprints", "")))
+        if (names := evidence.details.get("fingerprints"))
     ]
 
 

@@ -79,7 +79,7 @@ def _remedy_worst(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> 
     measure = catalogue.measure(evidence[label].name)
     if tools := evidence[label].details.get("worst_tools"):
         return (
-            f"the release gives away {names} from {quote_names(str(tools).split(', '))}: drop, "
+            f"the release gives away {names} from {quote_names(tools)}: drop, "
             "coarsen or blur what it is worked out from."
         )
     if measure.of == "pair":

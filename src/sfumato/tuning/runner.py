@@ -138,7 +138,7 @@ def _strip_tables(evidence: Evidence) -> Evidence:
     numbers = {
         name: float(value) if isinstance(value, float) else value
         for name, value in evidence.details.items()
-        if isinstance(value, (int, float, str))
+        if isinstance(value, (int, float, str, tuple))
     }
     return replace(evidence, records=None, table=None, details=numbers)
 

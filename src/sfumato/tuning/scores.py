@@ -176,8 +176,7 @@ def find_incomparable(run: Run, labels: Sequence[str], before: Draw) -> dict[str
 
 def list_left_out(evidence: Evidence) -> set[str]:
     """The variables that a measure could not compare."""
-    names = str(evidence.details.get(NOT_COMPARED, ""))
-    return set(names.split(", ")) if names else set()
+    return set(evidence.details.get(NOT_COMPARED, ()))
 
 
 def describe_incomparable(incomparable: Mapping[str, str]) -> str:

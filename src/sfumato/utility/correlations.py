@@ -116,7 +116,7 @@ class Correlations(Measure):
                 "mean_correlation_difference": math.fsum(differences) / len(differences),
                 **_measure_pattern(known),
                 "kind": self.kind,
-                "variables": ", ".join(names),
+                "variables": tuple(names),
                 **name_left_out(left_out),
             },
             assumptions=(_KIND_ASSUMPTIONS[self.kind], _COMPLETE, *_list_midpoints(names, sides)),

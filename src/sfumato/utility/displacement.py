@@ -155,7 +155,7 @@ class Displacement(Measure):
                 "stayed_rescaled": rescaled,
                 f"stayed{AT_WORST}": max(worst.share, rescaled),
                 "worst_variable": pair.names[worst.variable],
-                "worst_subset": ", ".join(pair.names[column] for column in worst.columns),
+                "worst_subset": tuple(pair.names[column] for column in worst.columns),
                 **_describe_pair(worst, pair.names),
                 "stayed_in_all": pair.stayed_in_all / pair.compared,
                 "compared_records": pair.compared,
@@ -163,7 +163,7 @@ class Displacement(Measure):
                 "mean_delta": math.fsum(deltas) / len(deltas),
                 "median_distance": pair.median,
                 "outside_domain": sum(table["outside_domain"]),
-                "variables": ", ".join(pair.names),
+                "variables": tuple(pair.names),
                 **pair.not_compared,
             },
             assumptions=(
@@ -325,7 +325,7 @@ class _Movement:
     compared: int
     stayed_in_all: int
     median: float
-    not_compared: dict[str, str]
+    not_compared: dict[str, tuple[str, ...]]
     warnings: tuple[str, ...]
     sampled: tuple[str, ...] = ()
     moved: Floats | None = None
@@ -428,7 +428,7 @@ def _describe_pair(worst: WorstSubset, names: Sequence[str]) -> dict[str, Any]:
         }
     return {
         "stayed_in_pair": worst.pair_share,
-        "worst_pair": ", ".join(names[column] for column in worst.pair),
+        "worst_pair": tuple(names[column] for column in worst.pair),
     }
 
 

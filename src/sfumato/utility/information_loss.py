@@ -130,7 +130,7 @@ class InformationLoss(Measure):
                 **_measure_entropy([loss.lost for loss in losses]),
                 **_describe_classes(sizes, records),
                 "removed_records": removed,
-                "variables": ", ".join(row["variable"] for row in rows),
+                "variables": tuple(row["variable"] for row in rows),
             },
             assumptions=(*_ASSUMPTIONS, *_list_without_domain(losses)),
             warnings=_list_warnings(without, losses, removed),

@@ -110,10 +110,10 @@ class Marginals(Measure):
             details={
                 "k_marginal": (2 - value) * _POINTS,
                 "k_marginal_null": (2 - null) * _POINTS,
-                "worst_pair": ", ".join(worst),
+                "worst_pair": tuple(worst),
                 "worst_pair_difference": pairs[worst],
                 "pairs": len(pairs),
-                "variables": ", ".join(names),
+                "variables": tuple(names),
                 **name_left_out(left_out),
             },
             assumptions=_ASSUMPTIONS,

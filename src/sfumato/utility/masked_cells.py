@@ -97,7 +97,7 @@ class MaskedCells(Measure):
             details={
                 "masked_records": int(any_masked.sum()),
                 "records": len(original),
-                "variables": ", ".join(names),
+                "variables": tuple(names),
             },
             assumptions=_ASSUMPTIONS,
             warnings=(f"Not released, and so not counted: {quote_names(dropped)}.",)

@@ -134,7 +134,7 @@ class Moments(Measure):
                 "il1s": loss,
                 "il1s_total": pair.total,
                 **_find_largest(rows),
-                "variables": ", ".join(pair.names),
+                "variables": tuple(pair.names),
                 **pair.not_compared,
             },
             assumptions=(*_ASSUMPTIONS, *describe_draws(released, pair.names)),
@@ -232,7 +232,7 @@ class _Description:
     before: Sequence[Marginal]
     after: Sequence[Marginal]
     correlations: tuple[Floats, Floats]
-    not_compared: dict[str, str]
+    not_compared: dict[str, tuple[str, ...]]
     warnings: tuple[str, ...]
 
 

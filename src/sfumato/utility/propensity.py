@@ -166,7 +166,7 @@ class Propensity(Measure):
                 "model": self.model,
                 "permutations": len(result.permuted),
                 "share_released": result.share,
-                "variables": ", ".join(result.names),
+                "variables": tuple(result.names),
                 **name_left_out(result.left_out),
                 **result.details,
             },

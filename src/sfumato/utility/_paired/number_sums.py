@@ -88,7 +88,7 @@ class NumberPairs:
     filled: int
 
     @property
-    def not_compared(self) -> dict[str, str]:
+    def not_compared(self) -> dict[str, tuple[str, ...]]:
         """The detail that names what is not part of the comparison."""
         return name_left_out((*self.left_out, *self.without))
 
