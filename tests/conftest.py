@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +32,40 @@ def in_library(frame: pl.DataFrame, library: str):
     if library == "pandas":
         return frame.to_pandas()
     return frame.to_arrow() if library == "pyarrow" else frame
+
+
+def drawn(name: str, values: Iterable[object]) -> pytest.MarkDecorator:
+    """A parameter of which `make test` takes one value for each case, and `make test-all` all.
+
+    Which one follows from the case's name, so it is the same in every run, and over many cases
+    each value has its turn.
+    """
+    labelled = {f"{name}={value}": value for value in values}
+    return pytest.mark.parametrize(
+        name,
+        [
+            pytest.param(value, id=label, marks=pytest.mark.drawn(label, *labelled))
+            for label, value in labelled.items()
+        ],
+    )
+
+
+def draw_label(case: str, labels: Sequence[str]) -> str:
+    """The one that a case of this name takes."""
+    digest = hashlib.sha256(" ".join([case, *labels]).encode()).digest()
+    return labels[int.from_bytes(digest) % len(labels)]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What a case has not drawn is for `make test-all`, as the long studies are."""
+    for item in items:
+        draws = {mark.args[0]: mark.args[1:] for mark in item.iter_markers("drawn")}
+        case = item.nodeid
+        for label in draws:
+            case = case.replace(label, "")
+        if any(draw_label(case, labels) != label for label, labels in draws.items()):
+            item.add_marker(pytest.mark.study)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# Make the virtual environment with exactly the locked versions. Called by `make setup` when they changed.
+# Make the virtual environment with the locked versions, verified by their checksums. Called by make:
+#   bash tools/setup.sh python3.11 .venv demo     what Sfumato needs to run, with formats and studio
+#   bash tools/setup.sh python3.11 .venv          everything, also what tests, docs and linters need
+# One may follow the other, in either order.
 set -euo pipefail
 python=$1
 venv=$2
+purpose=${3:-all}
 
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
   echo "Sfumato needs Python 3.11 or newer; '$python' is older. Hint: make PYTHON=/path/to/python3.11" >&2
@@ -18,7 +22,25 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   fi
 fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-# --use-pep517: the pip of Debian 12 would warn of each package that comes as source.
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes \
-  -r requirements.lock
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+
+# pip installs uv, and uv the rest, many packages at once.
+sed -n '/^uv==/,/[^\\]$/p' requirements.lock > "$venv/uv.lock"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$venv/uv.lock"
+
+# Where packages come from is told to pip alone where there is a mirror, or no network.
+for pair in index-url=UV_DEFAULT_INDEX extra-index-url=UV_INDEX find-links=UV_FIND_LINKS cert=SSL_CERT_FILE; do
+  setting=${pair%=*} ours=${pair#*=}
+  variable=PIP_${setting^^}
+  variable=${variable//-/_}
+  told=${!variable:-$("$venv/bin/python" -m pip config get "global.$setting" 2>/dev/null || true)}
+  [ -z "$told" ] || [ -n "${!ours:-}" ] || export "$ours=${told//$'\n'/ }"
+done
+export UV_INDEX_STRATEGY=unsafe-best-match  # as pip does; the checksums say what is ours
+
+install() { "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" "$@"; }
+if [ "$purpose" = demo ]; then
+  install --constraint requirements.lock -r pyproject.toml --extra formats --extra studio hatchling editables
+else
+  install --require-hashes -r requirements.lock
+fi
+install --no-deps --no-build-isolation -e .

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.errors import DataError, MeasureError, SfumatoError
@@ -113,7 +113,7 @@ def test_a_frame_needs_a_description():
     assert made.records == 200
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_neither_order_nor_library_shows_in_a_bit(library):
     frame = noisy(records(300))
     noise = {"x": sf.Gaussian(variance=0.3)}

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, generalised, in_library
+from tests.conftest import LIBRARIES, drawn, generalised, in_library
 
 import sfumato as sf
 from sfumato.cells.classes import find_equivalence_classes
@@ -184,7 +184,7 @@ def test_text_in_keys_and_odd_names(name):
 
 
 @each_measure
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_whole_numbers_with_gaps_are_the_same_in_every_library(name, library):
     frame = pl.DataFrame({"a": [1, None, 1, 2], "b": [1, 1, 1, 1], "x": [None, 3, 4, 4]})
     levels = sf.Column(role="sensitive", kind="ordinal", domain=(3, 4, 5))
@@ -338,7 +338,7 @@ def test_missing_satisfies_neither_a_statement_nor_its_opposite():
     assert evaluate_predicate(data, parse("x > 0 and y == 4")).unknown.tolist() == [True, False]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_dates_are_compared_with_text(library):
     days = [dt.date(2019, 12, 31), dt.date(2020, 1, 31), None]
     moments = [dt.datetime(2020, 1, 31, 12), dt.datetime(2020, 1, 31), None]  # noqa: DTZ001
@@ -371,7 +371,7 @@ AROUND = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

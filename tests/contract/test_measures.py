@@ -9,7 +9,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato import catalogue
@@ -62,7 +62,7 @@ def test_evidence_is_complete(name, example, cohort):
 
 
 @each_measure
-@pytest.mark.parametrize("seed", range(3))
+@drawn("seed", range(3))
 def test_row_order_does_not_matter(name, example, seed, cohort):
     order = np.random.default_rng(seed).permutation(len(cohort))
     found = take(name, example, cohort)
@@ -73,13 +73,14 @@ def test_row_order_does_not_matter(name, example, seed, cohort):
 
 
 @each_measure
-def test_all_libraries_give_the_same_numbers(name, example, cohort_frame):
+@drawn("library", LIBRARIES[1:])
+def test_all_libraries_give_the_same_numbers(name, example, library, cohort_frame):
     schema = sf.datasets.cohort_schema()
     found = [
-        take(name, example, sf.Dataset(in_library(cohort_frame, library), schema)).plain()
-        for library in LIBRARIES
+        take(name, example, sf.Dataset(in_library(cohort_frame, each), schema)).plain()
+        for each in (LIBRARIES[0], library)
     ]
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 @each_measure

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import polars as pl
 import pytest
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
@@ -59,7 +59,7 @@ def test_is_deterministic(name, example, cohort):
 
 
 @each_method
-@pytest.mark.parametrize("seed", range(3))
+@drawn("seed", range(3))
 def test_row_order_does_not_matter(name, example, seed, cohort):
     order = np.random.default_rng(seed).permutation(len(cohort))
     shuffled = sf.Dataset(cohort.frame[order], cohort.schema)
@@ -68,7 +68,7 @@ def test_row_order_does_not_matter(name, example, seed, cohort):
 
 
 @each_method
-@pytest.mark.parametrize("seed", range(3))
+@drawn("seed", range(3))
 def test_partitioning_does_not_matter(name, example, seed, cohort):
     engine = PartitionedEngine(seed)
     if name == "deterministic" and "at_most" in example:
@@ -80,7 +80,7 @@ def test_partitioning_does_not_matter(name, example, seed, cohort):
 
 
 @each_method
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_input_and_other_variables_stay_untouched(name, example, library, cohort_frame):
     frame = in_library(cohort_frame, library)
     data = sf.Dataset(frame, sf.datasets.cohort_schema())
@@ -102,11 +102,12 @@ def test_input_and_other_variables_stay_untouched(name, example, library, cohort
 
 
 @each_method
-def test_all_libraries_give_the_same_values(name, example, cohort_frame):
+@drawn("library", LIBRARIES[1:])
+def test_all_libraries_give_the_same_values(name, example, library, cohort_frame):
     schema = sf.datasets.cohort_schema()
     results = []
-    for library in LIBRARIES:
-        data = sf.Dataset(in_library(cohort_frame, library), schema)
+    for each in (LIBRARIES[0], library):
+        data = sf.Dataset(in_library(cohort_frame, each), schema)
         after = made(name, example).apply(data, key=KEY)
         columns = {}
         for one in after.columns:
@@ -117,7 +118,7 @@ def test_all_libraries_give_the_same_values(name, example, cohort_frame):
                 values = values.cast(pl.Date)
             columns[one] = values.to_list()
         results.append(columns)
-    assert results[0] == results[1] == results[2]
+    assert results[0] == results[1]
 
 
 FEW = {"empty", "one row"}

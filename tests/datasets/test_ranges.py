@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.errors import DataError, SchemaError
@@ -64,7 +64,7 @@ def test_codes_keep_their_zeros(tmp_path):
     assert data.frame["zip"].to_list() == ["01067", "010**"]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_every_library_writes_the_same_file(library, tmp_path):
     frame = pl.DataFrame(
         {
@@ -147,7 +147,7 @@ def test_what_is_written_is_what_is_read(records):
         assert path.read_bytes() == once
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_a_plain_frame_is_refused_with_a_hint(tmp_path, library):
     frame = in_library(pl.DataFrame({"age": [26], "charge": [100]}), library)
     with pytest.raises(DataError, match=r"needs a Dataset.*Hint: for instance sf.Dataset\("):

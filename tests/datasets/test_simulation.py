@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kurtosis, skew
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.datasets.body import CORRELATIONS, INTERMEDIATE, TARGETS
@@ -155,7 +155,7 @@ def test_strata_keep_their_shares_and_cohorts_of_one_seed_have_records_in_common
     assert sf.datasets.simulated(observed, 500, seed=3).equals(made)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_neither_the_order_nor_the_library_changes_anything(library, observed, fitted):
     shuffled = observed.sample(fraction=1.0, shuffle=True, seed=2)
     again = sf.datasets.simulator(in_library(shuffled, library), strata=STRATA)

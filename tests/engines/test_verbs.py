@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import drawn
 from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
@@ -79,7 +80,7 @@ def test_summaries_do_not_depend_on_partitions(values, seed):
         assert math.isnan(local["mean"])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@drawn("seed", range(5))
 def test_distinct_counts_the_same_combinations(seed, cohort):
     for columns in (["sex"], ["sex", "region", "ethnicity"], []):
         found = [
@@ -107,7 +108,7 @@ def centred(batch, starts, draws):
     return batch.select(y=pl.col("height") - pl.Series(means) + pl.Series(draws.uniform("height")))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@drawn("seed", range(5))
 def test_rows_and_groups_do_not_depend_on_partitions(seed, cohort):
     chance = Chance(Key(bytes(32)), 2)
     engines = (LocalEngine(), PartitionedEngine(seed), PartitionedEngine(seed + 100, parts=11))
@@ -126,7 +127,7 @@ def test_rows_and_groups_do_not_depend_on_partitions(seed, cohort):
         assert grouped[0] == grouped[1] == grouped[2]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@drawn("seed", range(5))
 def test_ranks_do_not_depend_on_partitions_or_ties(seed, cohort):
     for score in ("height", "children", "income"):
         local = LocalEngine().rank(cohort, [score]).column(RANK)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pytest
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
@@ -39,7 +39,7 @@ def noise_of(method: Noise, data: sf.Dataset, name: str) -> npt.NDArray[np.float
     return (after.cast(pl.Float64) - data.column(name).cast(pl.Float64)).to_numpy()
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_shuffled_rows_parts_and_libraries_give_the_same_bits(library):
     data = people(records=800)
     order = np.random.default_rng(1).permutation(len(data))

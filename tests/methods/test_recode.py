@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.errors import MethodError, PlanError
@@ -116,7 +116,7 @@ def test_periods_hold_their_days(days):
             assert label == periods.format_label(day, period)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_periods_of_any_library_with_or_without_a_time_of_day(library):
     moments = pl.Series([dt.datetime(2020, 5, 31, 23, 59), None])  # noqa: DTZ001 - as files hold it
     for values in (moments, moments.cast(pl.Date), moments.dt.replace_time_zone("UTC")):

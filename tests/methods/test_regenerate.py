@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, generalised, in_library
+from tests.conftest import LIBRARIES, drawn, generalised, in_library
 
 import sfumato as sf
 from sfumato.methods._regeneration.allocation import allocate, apportion
@@ -231,7 +231,7 @@ def test_ranges_of_dates_and_of_coarsened_numbers_become_what_they_were():
     assert fine.schema["x"].kind == "integer"
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_integers_masked_with_stars_become_integers(library):
     frame = in_library(pl.DataFrame({"x": ["26", "*", "[20;29]"]}), library)
     data = generalised(frame, sf.Schema({"x": AGE}))

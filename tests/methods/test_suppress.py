@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.errors import MethodError, PlanError
@@ -207,7 +207,7 @@ def test_codes_for_missing_are_values_in_the_strict_reading_and_blanks_in_the_ot
     assert found.details["k"] == found.details["k_at_worst"] == 3
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 @pytest.mark.parametrize(
     "values",
     [

@@ -13,7 +13,7 @@ import polars.selectors as cs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.errors import MeasureError, SfumatoError
@@ -283,7 +283,7 @@ def test_missing_codes_are_a_category_of_their_own():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_every_library_and_every_order(library, cohort_frame):
     names = ["sex", "region", "household_size", "smoking"]
     frame = cohort_frame.select(names)

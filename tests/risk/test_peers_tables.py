@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.parameters import ParameterError
@@ -135,7 +135,7 @@ def test_a_release_may_have_lost_a_variable():
     )
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_who_in_every_library(library):
     frame = in_library(EXAMPLE, library)
     found = sf.peering.who(sf.Dataset(frame), ["diagnosis"], ["gender", "age"], individuals=2)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, generalised, in_library
+from tests.conftest import LIBRARIES, drawn, generalised, in_library
 
 import sfumato as sf
 from sfumato.errors import MeasureError, SchemaError, TargetError
@@ -218,7 +218,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 @pytest.mark.parametrize("key", KEYS)
 def test_keys_of_every_type_and_both_readings_of_missing(key, library):
     # A missing value is unique as a value; as a wildcard it hides the one who is alone.

@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import polars as pl
 import pytest
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.errors import MethodError, PlanError, SchemaError, TargetError
@@ -235,7 +235,7 @@ def test_k_over_all_tables_makes_persons_alike_in_all_of_them():
     assert release.tables["stays"].plan.steps[-1].name == "k_anonymity"
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_keys_join_in_every_library_and_are_pseudonyms(library):
     frames = make_hospital(20)
     tables = {name: in_library(frame, library) for name, frame in frames.items()}

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.errors import MeasureError, SfumatoError
@@ -189,7 +189,7 @@ def test_a_budget_that_is_spent_is_told():
     assert "budget is spent" in found.reason
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_every_library_and_every_order(library):
     data = invented(300)
     plain = peering.recommend_jointly(data, "ill")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.data import Dataset
@@ -96,7 +96,7 @@ def test_the_number_of_workers_changes_nothing(people: Dataset, moved: Plan) -> 
     assert one.why == other.why
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_order_and_library_change_nothing(people: Dataset, moved: Plan, library: str) -> None:
     plain = tune(people, moved, runs=8, workers=1)
     order = np.random.default_rng(1).permutation(len(people))

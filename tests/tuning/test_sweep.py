@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.errors import DataError, MeasureError, MethodError, PlanError, SchemaError
@@ -150,7 +150,7 @@ def test_a_measure_that_fails_is_missing_with_its_reason():
     assert made["uniqueness.k"].null_count() == 0
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_the_table_is_of_the_users_library_and_the_rows_order_does_not_matter(library):
     first = sf.sweep(people(), PLAN, sizes=[20, 40], repeats=3, intervals=[2, 5])
     shuffled = frame().sample(fraction=1.0, shuffle=True, seed=1)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, generalised, in_library
+from tests.conftest import LIBRARIES, drawn, generalised, in_library
 
 import sfumato as sf
 
@@ -89,7 +89,7 @@ def test_removed_records_do_not_count_for_a_name():
     assert row(found)["granularity"] == pytest.approx(sum(whole) / 6)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_rare_countries_of_adult(shared_data, library):
     frame = pl.read_csv(shared_data / "adult.csv").select("native_country", "age")
     schema = sf.Schema({"native_country": NOMINAL, "age": sf.Column(role="quasi", kind="integer")})

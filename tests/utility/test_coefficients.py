@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import drawn
 from tests.utility.conftest import numbers
 
 import sfumato as sf
@@ -135,7 +136,7 @@ def test_equal_data_keep_everything(seed, family):
     assert found.details["signs_kept"] == found.details["significance_kept"] == 1.0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@drawn("seed", range(3))
 @pytest.mark.parametrize(
     "measure",
     [

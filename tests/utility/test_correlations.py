@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, generalised, in_library
+from tests.conftest import LIBRARIES, drawn, generalised, in_library
 
 import sfumato as sf
 from sfumato.utility.correlations import correlate_correlations
@@ -157,7 +157,7 @@ def test_the_order_of_rows_does_not_change_a_bit(kind, cohort):
     assert 0.98 < straight.details["correlation_of_correlations"] <= 1
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_numbers_with_gaps_in_every_library(library):
     frame = pl.DataFrame({"x": [1, None, 3, 4], "y": [1, 2, 2, 5]})
     one = generalised(in_library(frame, library))

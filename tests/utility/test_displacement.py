@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import drawn
 from tests.partitioned import PartitionedEngine
 from tests.utility.conftest import numbers
 
@@ -126,7 +127,7 @@ def test_units_do_not_matter(shift, factor):
     assert scaled.value == pytest.approx(plain.value, rel=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@drawn("seed", range(3))
 def test_the_order_of_records_changes_no_bit(noisy, seed):
     found = sf.utility.Displacement().measure(noisy.original, noisy.released)
     other, order = noisy.shuffle_records(seed)

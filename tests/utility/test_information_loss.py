@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, generalised, in_library
+from tests.conftest import LIBRARIES, drawn, generalised, in_library
 
 import sfumato as sf
 
@@ -408,7 +408,7 @@ def test_any_type_of_variable(values):
     assert measured(data, stars).details["granularity"] == 1.0
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_numbers_with_gaps_in_every_library(library):
     frame = pl.DataFrame({"x": [1, None, 3], "y": [1, 2, None]})
     schema = sf.Schema({"x": "quasi", "y": sf.Column(role="quasi", kind="nominal")})

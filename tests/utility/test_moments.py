@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import drawn
 from tests.utility.conftest import numbers
 
 import sfumato as sf
@@ -32,7 +33,7 @@ def rows_of(found, statistic):
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@drawn("seed", range(3))
 def test_each_statistic_agrees_with_pandas(seed, gaps):
     original, released = made(seed, gaps=gaps)
     was, now = (side.frame.to_pandas() for side in (original, released))
@@ -83,7 +84,7 @@ def test_nothing_changes_when_nothing_changed(rows):
     assert all(change == 0.0 for change in found.table["moments"])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@drawn("seed", range(3))
 def test_the_order_of_records_changes_no_bit(noisy, seed):
     found = sf.utility.Moments().measure(noisy.original, noisy.released)
     other, _ = noisy.shuffle_records(seed)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 from tests.figures._sheet.test_text import assert_tidy
 from tests.figures.custodian.samples import evidence
 
@@ -189,7 +189,7 @@ def plans(more: float = 0.0, repeat: int = 0) -> list[dict[str, object]]:
 PLANS = plans()
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_compared_draws_a_panel_a_measure_and_a_row_a_plan(library):
     picture = pictures.compared(in_library(pl.DataFrame(PLANS), library))
     assert lengths(picture) == [[0.02], [0.04, 0.15]]

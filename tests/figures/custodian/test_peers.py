@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import polars as pl
 import pytest
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 from tests.figures.custodian.samples import shares
 
 import sfumato as sf
@@ -116,7 +116,7 @@ def test_a_breach_is_far_darker_than_all_else():
     assert safe == sorted(safe)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_frames_of_every_library_in_any_order(library):
     frame = shares(["a", "b", "c"], 500)
     shuffled = in_library(frame.sample(fraction=1, shuffle=True, seed=1), library)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, drawn, in_library
 from tests.outputs.tables import attacker
 
 import sfumato as sf
@@ -36,7 +36,7 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@drawn("library", LIBRARIES)
 def test_the_same_table_in_every_library(library):
     table = sf.tables.crosstab(in_library(people(CELLS), library), "row", "column")
     expected = sf.tables.crosstab(people(CELLS), "row", "column")
