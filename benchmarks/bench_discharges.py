@@ -18,7 +18,7 @@ from benchmarks.bench_mondrian import clustering, sorting
 from benchmarks.cost import Cost
 from benchmarks.discharges import coded, discharges
 from sfumato.kernels.arrays import Integers
-from sfumato.kernels.clustering.closeness import Rule, achieved_t
+from sfumato.kernels.clustering.closeness import ClosenessRule, achieved_t
 from sfumato.kernels.clustering.clusters import bound_t, find_ranges, origin_order, spread_order
 from sfumato.kernels.clustering.mondrian import mondrian
 
@@ -81,7 +81,7 @@ class _Data:
             squares += (np.maximum(own - ends[0], ends[1] - own) / column.std()) ** 2
         return float(np.sqrt(squares).mean() / self.values.shape[1])
 
-    def split(self, k: int, *rules: Rule) -> tuple[Integers, Integers]:
+    def split(self, k: int, *rules: ClosenessRule) -> tuple[Integers, Integers]:
         return mondrian(
             self.codes,
             k,
@@ -104,7 +104,10 @@ def losses(records: int) -> None:
     for k, most in LOSSES.items():
         published, ours = data.loss(*origin_order(values, k)), data.loss(*data.split(k))
         t = bound_t(records, k)
-        spread, close = spread_order(values, data.charge, k), data.split(k, Rule("ordered", t))
+        spread, close = (
+            spread_order(values, data.charge, k),
+            data.split(k, ClosenessRule("ordered", t)),
+        )
         reached = [float(achieved_t(data.charge, *one).max()) for one in (close, spread)]
         theirs, kept = data.loss(*spread), data.loss(*close)
         print(

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sfumato.analysis.diagnostics import bulk_ess
-from sfumato.analysis.problem import Number, Problem, Sampling, Term
+from sfumato.analysis.problem import NoisyNumber, Problem, Sampling, Term
 from sfumato.analysis.samplers.metropolis import sampler as metropolis
 from sfumato.analysis.samplers.metropolis.coefficients import draw_normal
 from sfumato.kernels.arrays import Floats
@@ -45,7 +45,7 @@ def made(records: int) -> Problem:
         family="gaussian",
         link="identity",
         y=y,
-        numbers=(Number(name="x", observed=seen, variance=NOISE),),
+        numbers=(NoisyNumber(name="x", observed=seen, variance=NOISE),),
         error=np.array([[NOISE]]),
         terms=(
             Term(name="Intercept"),

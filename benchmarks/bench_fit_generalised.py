@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cost import cost
-from sfumato.analysis.problem import Number, Problem, Term
+from sfumato.analysis.problem import NoisyNumber, Problem, Term
 from sfumato.kernels.arrays import Floats
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -62,7 +62,7 @@ def made(
             family=family,
             link="log" if family == "poisson" else "logit",
             y=y.astype(float),
-            numbers=(Number(name="x", observed=seen, variance=variance),),
+            numbers=(NoisyNumber(name="x", observed=seen, variance=variance),),
             error=np.array([[variance]]),
             terms=(
                 Term(name="1"),

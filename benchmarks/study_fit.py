@@ -26,7 +26,7 @@ from tests.golden.goldstein_farms import PARAMETERS, farms
 
 from benchmarks.bench_fit_generalised import made, plain
 from sfumato.analysis.estimators import choose_engine
-from sfumato.analysis.problem import Number, Posterior, Problem, Sampling, Term
+from sfumato.analysis.problem import NoisyNumber, Posterior, Problem, Sampling, Term
 from sfumato.kernels.arrays import Floats
 from sfumato.progress import silent
 
@@ -78,7 +78,7 @@ def _linear(seed: int, true: Floats, *, skewed: bool, records: int) -> Case:
         family="gaussian",
         link="identity",
         y=y,
-        numbers=(Number(name="x", observed=seen, variance=0.5),),
+        numbers=(NoisyNumber(name="x", observed=seen, variance=0.5),),
         error=np.array([[0.5]]),
         terms=(
             Term(name="1"),

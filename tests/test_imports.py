@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+import sfumato
 
 HEAVY = {
     "matplotlib", "plotly", "altair", "seaborn", "starlette", "fastapi", "uvicorn", "flask",
@@ -70,3 +74,15 @@ def test_unknown_names_are_told():
     assert "Coarsen" in dir(sf.methods)
     assert "Uniqueness" in dir(sf.risk)
     assert "Propensity" in dir(sf.utility)
+
+
+def test_no_two_classes_share_a_name():
+    """A reader who searches for a name finds one thing."""
+    places: dict[str, list[str]] = {}
+    for path in Path(sfumato.__path__[0]).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.name)
+    shared = {name: files for name, files in places.items() if len(files) > 1}
+    # sf.CodeNoise describes received noise, sf.methods.CodeNoise adds it: both names are public.
+    assert list(shared) == ["CodeNoise"]

@@ -19,7 +19,7 @@ from sfumato.randomness import Draws, Key
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.cells.noise.description import Noise
+    from sfumato.cells.noise.description import NoiseDescription
 
 Fitted = Mapping[str, Any]
 """A few small values, JSON-able, computed once on the original and kept in custody."""
@@ -137,7 +137,7 @@ class Method(ABC):
         del fitted
         return {"method": self.name, **list_settings(self)}
 
-    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, Noise]:
+    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, NoiseDescription]:
         """The noise it leaves in each variable, for analysts who take it out. Most leave none."""
         del fitted, schema
         return {}

@@ -17,7 +17,7 @@ import polars as pl
 
 from sfumato import __version__
 from sfumato.cells.noise import description as noise_parts
-from sfumato.cells.noise.description import Noise
+from sfumato.cells.noise.description import NoiseDescription
 from sfumato.cells.vocabulary import restrict_vocabulary, vocabulary_to_json
 from sfumato.data import Dataset
 from sfumato.data.identity import digest, digest_buckets, match_identities
@@ -161,7 +161,7 @@ class Release:
         return None if full.get("noise") == self.manifest.get("noise") else self.manifest | full
 
     @property
-    def noise(self) -> dict[str, Noise]:
+    def noise(self) -> dict[str, NoiseDescription]:
         """The noise in each released variable, in full."""
         return {name: noise for name, (noise, _) in self._noise().items()}
 
@@ -174,9 +174,9 @@ class Release:
             "noise": noise_parts.withhold(noise_parts.describe_in_full(self.noise, then), level)
         }
 
-    def _noise(self) -> dict[str, tuple[Noise, list[str]]]:
+    def _noise(self) -> dict[str, tuple[NoiseDescription, list[str]]]:
         """Each noised variable that is released, and the steps that changed it afterwards."""
-        schema, noised = self.original.schema, dict[str, tuple[Noise, list[str]]]()
+        schema, noised = self.original.schema, dict[str, tuple[NoiseDescription, list[str]]]()
         for step, fitted in zip(self.plan.steps, self.fitted, strict=True):
             described = step.describes(fitted, schema)
             for name in step.touches(schema):

@@ -27,7 +27,7 @@ from sfumato.errors import TargetError
 from sfumato.plan import Writing
 from sfumato.risk._dependencies import filling_in
 from sfumato.risk._dependencies.filling_in import fill_in
-from sfumato.risk._dependencies.rules import Finding, View
+from sfumato.risk._dependencies.rules import Finding, ReleasedView
 from sfumato.storage.opening import open_release
 
 KEY = bytes(range(32))
@@ -267,7 +267,7 @@ def test_the_table_of_answers_against_a_slow_reference(rows: list[tuple[int, int
     frame = pl.DataFrame(rows, schema=["first", "second", "secret"], orient="row")
     schema = sf.Schema({"first": "other", "second": "other", "secret": "quasi"})
     hidden = frame.with_columns(secret=pl.lit(None, pl.Int64))
-    view = View(sf.Dataset(frame, schema), sf.Dataset(hidden, schema))
+    view = ReleasedView(sf.Dataset(frame, schema), sf.Dataset(hidden, schema))
     finding = Finding("secret", ("first", "second"), "same value", precision=1.0)
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     for first, second, secret in rows:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import expit
 from scipy.stats import norm
 
-from sfumato.analysis.problem import Category, Number, Problem, Term
+from sfumato.analysis.problem import Category, NoisyNumber, Problem, Term
 from sfumato.cells.noise.scales import Growth, Scale
 from sfumato.kernels.arrays import Floats
 
@@ -28,14 +28,14 @@ class Case:
     y: Floats
 
 
-def error_of(numbers: tuple[Number, ...]) -> Floats:
+def error_of(numbers: tuple[NoisyNumber, ...]) -> Floats:
     return np.diag([number.variance or 0.0 for number in numbers]).reshape(
         len(numbers), len(numbers)
     )
 
 
 def with_z(
-    numbers: tuple[Number, ...], terms: tuple[Term, ...], z: Floats, y: Floats, **more: Any
+    numbers: tuple[NoisyNumber, ...], terms: tuple[Term, ...], z: Floats, y: Floats, **more: Any
 ) -> Problem:
     return Problem(
         **{
@@ -51,28 +51,28 @@ def with_z(
     )
 
 
-def release_number(kind: str, x: Floats, rng: np.random.Generator) -> tuple[Number, Floats]:
+def release_number(kind: str, x: Floats, rng: np.random.Generator) -> tuple[NoisyNumber, Floats]:
     """The noised number, and the true values that it is of."""
     noise = rng.normal(size=len(x)) * NOISE**0.5
     if kind == "clipped":
-        return Number(name="x", observed=np.minimum(x + noise, 1), variance=NOISE, high=1.0), x
+        return NoisyNumber(name="x", observed=np.minimum(x + noise, 1), variance=NOISE, high=1.0), x
     if kind == "laplace":
         values = x + rng.laplace(size=len(x)) * (NOISE / 2) ** 0.5
-        return Number(name="x", observed=values, variance=NOISE, laplace=True), x
+        return NoisyNumber(name="x", observed=values, variance=NOISE, laplace=True), x
     if kind == "rounded":
-        return Number(name="x", observed=np.rint(x + noise), variance=NOISE, width=1.0), x
+        return NoisyNumber(name="x", observed=np.rint(x + noise), variance=NOISE, width=1.0), x
     if kind == "growing":
         growth = Growth(form="power", constant=0.1, slope=0.2, power=1.0)
         values = x + rng.normal(size=len(x)) * np.sqrt(growth.variance(x))
-        return Number(name="x", observed=values, variance=None, growth=growth), x
+        return NoisyNumber(name="x", observed=values, variance=None, growth=growth), x
     if kind == "log":
         values = x / 2 + noise / 2
         return (
-            Number(name="x", observed=values, variance=NOISE / 4, scale=Scale(name="log")),
+            NoisyNumber(name="x", observed=values, variance=NOISE / 4, scale=Scale(name="log")),
             np.exp(x / 2),
         )
     missing = (kind == "missing") & (rng.uniform(size=len(x)) < 0.1)
-    return Number(name="x", observed=np.where(missing, np.nan, x + noise), variance=NOISE), x
+    return NoisyNumber(name="x", observed=np.where(missing, np.nan, x + noise), variance=NOISE), x
 
 
 def linear_case(kind: str, records: int, seed: int) -> Case:
@@ -137,7 +137,7 @@ def outcome_case(kind: str, records: int, seed: int) -> Case:
     y = eta + rng.normal(size=records)
     values = y + rng.normal(size=records) * 0.5**0.5
     high = 2.5 if kind == "clipped" else np.inf
-    outcome = Number(name="y", observed=np.minimum(values, high), variance=0.5, high=high)
+    outcome = NoisyNumber(name="y", observed=np.minimum(values, high), variance=0.5, high=high)
     problem = with_z((number,), product, z, outcome.observed, outcome_number=outcome)
     return Case(problem, design, y)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from sfumato.analysis.problem import Category, Number, Problem, Term
+from sfumato.analysis.problem import Category, NoisyNumber, Problem, Term
 
 
 def code_log_density(noisy, variance: float, levels: int = 2):
@@ -34,8 +34,8 @@ def build_number_problem(
         family="gaussian",
         link="identity",
         y=y,
-        outcome_number=Number(name="y", observed=y, variance=outcome) if outcome else None,
-        numbers=(Number(name="x", observed=noisy, variance=variance),),
+        outcome_number=NoisyNumber(name="y", observed=y, variance=outcome) if outcome else None,
+        numbers=(NoisyNumber(name="x", observed=noisy, variance=variance),),
         error=np.array([[variance]]),
         terms=tuple(terms),
         covariates=np.column_stack(covariates),
@@ -49,7 +49,7 @@ def build_level_problem(y, noisy, released, variance: float, **more) -> Problem:
         family="gaussian",
         link="identity",
         y=y,
-        numbers=(Number(name="x1", observed=noisy, variance=variance),),
+        numbers=(NoisyNumber(name="x1", observed=noisy, variance=variance),),
         categories=(
             Category(
                 name="x2", levels=("0", "1"), density=code_log_density(released, variance or 1e-4)

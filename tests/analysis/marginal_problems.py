@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, ndtr
 
-from sfumato.analysis.problem import Category, Number, Problem, Term
+from sfumato.analysis.problem import Category, NoisyNumber, Problem, Term
 from sfumato.kernels.arrays import Floats
 
 FAMILIES = [
@@ -55,7 +55,7 @@ def make_problem(
             link=link,
             y=y,
             trials=trials if family == "binomial" else None,
-            numbers=(Number(name="x", observed=released_x, variance=variance),),
+            numbers=(NoisyNumber(name="x", observed=released_x, variance=variance),),
             error=np.array([[variance]]),
             terms=(
                 Term(name="Intercept"),
@@ -91,7 +91,7 @@ def make_rich_problem(rng: np.random.Generator, records: int, *, mixed: bool = F
         y=y,
         outcome_category=outcome,
         numbers=tuple(
-            Number(name=f"x{i}", observed=released_x[:, i], variance=0.2) for i in range(2)
+            NoisyNumber(name=f"x{i}", observed=released_x[:, i], variance=0.2) for i in range(2)
         ),
         categories=(
             Category(name="g", levels=("a", "b", "c"), density=np.log(moves[:, released].T)),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, kstest
 from tests.analysis.linear_problems import build_number_problem, fit_least_squares
 
-from sfumato.analysis.problem import Category, Number, Sampling, Term
+from sfumato.analysis.problem import Category, NoisyNumber, Sampling, Term
 from sfumato.analysis.samplers import exact
 from sfumato.errors import MeasureError
 
@@ -104,8 +104,8 @@ def test_correlated_noise_of_two_numbers():
     problem = replace(
         build_number_problem(y, noisy[:, 0], 0.5),
         numbers=(
-            Number(name="a", observed=noisy[:, 0], variance=0.5),
-            Number(name="b", observed=noisy[:, 1], variance=0.4),
+            NoisyNumber(name="a", observed=noisy[:, 0], variance=0.5),
+            NoisyNumber(name="b", observed=noisy[:, 1], variance=0.4),
         ),
         error=error,
         terms=(

@@ -18,7 +18,7 @@ from tests.analysis.linear_problems import (
     simulate_table_4,
 )
 
-from sfumato.analysis.problem import Category, Number, Problem, Sampling, Shape, Term
+from sfumato.analysis.problem import Category, NoisyNumber, Problem, Sampling, Shape, Term
 from sfumato.analysis.samplers import exact
 from sfumato.analysis.samplers.gibbs import sampler as gibbs
 from sfumato.errors import MeasureError
@@ -298,7 +298,7 @@ def test_what_it_cannot_do():
     y, noisy = rng.normal(size=(2, 50))
     problem = build_number_problem(y, noisy, 0.1)
     assert gibbs.can(problem)
-    cut = Number(name="x", observed=noisy, variance=0.1, high=1.0)
+    cut = NoisyNumber(name="x", observed=noisy, variance=0.1, high=1.0)
     assert not gibbs.can(replace(problem, numbers=(cut,)))
     assert not gibbs.can(replace(problem, family="bernoulli", link="logit"))
     product = Term(name="x:w", clean=y, numbers=((0, None),))

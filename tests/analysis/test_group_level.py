@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.analysis.group_level import mark_group_level, spread_over_groups
-from sfumato.analysis.problem import Number, Problem, Sampling, Term
+from sfumato.analysis.problem import NoisyNumber, Problem, Sampling, Term
 from sfumato.analysis.samplers.metropolis import sampler as metropolis
 from sfumato.errors import MeasureError
 
@@ -38,9 +38,9 @@ def test_a_value_that_is_the_same_in_every_group_is_one_of_groups():
     shared = rng.normal(size=20)[groups]
     shared[3] = np.nan
     numbers = {
-        "school": Number(name="school", observed=shared, variance=0.1),
-        "pupil": Number(name="pupil", observed=rng.normal(size=100), variance=0.1),
-        "y": Number(name="y", observed=rng.normal(size=20)[groups], variance=0.1),
+        "school": NoisyNumber(name="school", observed=shared, variance=0.1),
+        "pupil": NoisyNumber(name="pupil", observed=rng.normal(size=100), variance=0.1),
+        "y": NoisyNumber(name="y", observed=rng.normal(size=20)[groups], variance=0.1),
     }
     marked, _, ordered = mark_group_level(numbers, {}, "y", {0: groups})
     assert list(ordered) == [0]
@@ -105,7 +105,7 @@ def sample_reference(y: np.ndarray, released: np.ndarray, group: np.ndarray) -> 
 
 def test_draws_have_the_distribution_of_an_independent_reference():
     y, released, group = simulate_balanced(2)
-    number = Number(name="g", observed=released[group], variance=0.36, by_group=True)
+    number = NoisyNumber(name="g", observed=released[group], variance=0.36, by_group=True)
     problem = Problem(
         family="gaussian",
         link="identity",

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from tests.analysis.marginal_problems import FAMILIES, TRUE, make_problem, make_rich_problem
 
-from sfumato.analysis.problem import Number, Problem, Sampling, Term
+from sfumato.analysis.problem import NoisyNumber, Problem, Sampling, Term
 from sfumato.analysis.samplers.marginal import sampler as marginal
 from sfumato.analysis.samplers.marginal.importance import fit_pareto, smooth_weights
 from sfumato.errors import MeasureError
@@ -223,7 +223,7 @@ def test_outcomes_that_fit_no_family() -> None:
 
 def test_nothing_to_fit() -> None:
     problem, _ = make_problem(np.random.default_rng(18), 20)
-    gone = Number(name="x", observed=np.full(20, np.nan), variance=0.5)
+    gone = NoisyNumber(name="x", observed=np.full(20, np.nan), variance=0.5)
     with pytest.raises(MeasureError, match="x has no released values"):
         marginal.sample(replace(problem, numbers=(gone,)), FEW)
     twice = (*problem.terms, Term(name="again", clean=2 * problem.covariates[:, 1]))

@@ -28,7 +28,7 @@ from sfumato.analysis.measurement_error import (
     noise_covariance,
     strata_variables,
 )
-from sfumato.analysis.problem import Number
+from sfumato.analysis.problem import NoisyNumber
 from sfumato.cells.noise.description import Level, StratifiedGaussian
 from sfumato.errors import DataError
 
@@ -259,16 +259,16 @@ def test_scores_of_exchanged_levels_are_those_of_the_inverse_matrix():
 
 def test_powers_are_right_on_average():
     rng = np.random.default_rng(4)
-    one = Number(name="x", observed=1.5 + 0.6 * rng.normal(size=400_000), variance=0.36)
+    one = NoisyNumber(name="x", observed=1.5 + 0.6 * rng.normal(size=400_000), variance=0.36)
     for exponent in range(5):
         made = unbiased_power(one, exponent)
         assert made.mean() == pytest.approx(1.5**exponent, abs=6 * made.std() / 632 + 1e-12)
     grown = sf.Growth(form="linear", constant=0.1, slope=0.2)
     seen = 1.5 + np.sqrt(0.4) * rng.normal(size=400_000)
-    made = unbiased_power(Number(name="x", observed=seen, variance=None, growth=grown), 2)
+    made = unbiased_power(NoisyNumber(name="x", observed=seen, variance=None, growth=grown), 2)
     assert made.mean() == pytest.approx(2.25, abs=0.02)
     with pytest.raises(NoCorrectedScoreError):
-        unbiased_power(Number(name="x", observed=seen, variance=1.0, laplace=True), 3)
+        unbiased_power(NoisyNumber(name="x", observed=seen, variance=1.0, laplace=True), 3)
 
 
 def test_the_covariance_of_two_noises():

@@ -18,7 +18,7 @@ from tests.analysis.general_problems import (
     with_z,
 )
 
-from sfumato.analysis.problem import Category, Number, Sampling, Term
+from sfumato.analysis.problem import Category, NoisyNumber, Sampling, Term
 from sfumato.analysis.samplers import exact as saturated
 from sfumato.analysis.samplers.metropolis import sampler as metropolis
 from sfumato.analysis.samplers.metropolis.chain import Chain
@@ -68,7 +68,7 @@ def test_the_noise_would_have_mattered():
 def test_noise_of_next_to_nothing_gives_the_usual_fit(family: str):
     case = curved_case(400, 3) if family == "gaussian" else generalised_case(family, 400, 3)
     x = case.design[:, 1]
-    number = Number(name="x", observed=x, variance=1e-10)
+    number = NoisyNumber(name="x", observed=x, variance=1e-10)
     problem = replace(case.problem, numbers=(number,), error=np.array([[1e-10]]))
     result = metropolis.sample(problem, replace(SHORT, draws=400)).draws[
         0, :, : case.design.shape[1]
@@ -136,7 +136,7 @@ def test_calibration():
         beta = rng.uniform(-10, 10, size=4)
         z = rng.normal(size=60)
         x = z / 2 + rng.normal(size=60)
-        number = Number(name="x", observed=x + rng.normal(size=60) * 0.4, variance=0.16)
+        number = NoisyNumber(name="x", observed=x + rng.normal(size=60) * 0.4, variance=0.16)
         y = beta[0] + beta[1] * x + beta[2] * z + beta[3] * x * z + 2 * rng.normal(size=60)
         terms = (Term(name="x:z", clean=z, numbers=((0, None),)),)
         problem = with_z((number,), terms, z, y, shape="normal")
@@ -152,7 +152,7 @@ def test_an_exponential_predictor_has_a_mixture_and_its_square_no_bias():
     rng = np.random.default_rng(18)
     z, x = rng.normal(size=1500), rng.exponential(size=1500)
     y = 1 + x - z / 2 + 0.3 * x**2 + rng.normal(size=1500)
-    number = Number(name="x", observed=x + rng.normal(size=1500) * 0.5, variance=0.25)
+    number = NoisyNumber(name="x", observed=x + rng.normal(size=1500) * 0.5, variance=0.25)
     problem = with_z((number,), (Term(name="x ** 2", numbers=((0, np.square),)),), z, y)
     case = Case(problem, np.column_stack([np.ones(1500), x, z, x**2]), y)
     result = metropolis.sample(problem, SHORT)
@@ -169,7 +169,7 @@ def test_components_keep_their_records_wherever_a_variable_lies(level: float):
     z, side = rng.normal(size=400), np.where(rng.uniform(size=400) < 0.5, -2.0, 2.0)
     x = level + z + side + 0.7 * rng.normal(size=400)
     y = x - level + rng.normal(size=400)
-    number = Number(name="x", observed=x + rng.normal(size=400) * 0.5, variance=0.25)
+    number = NoisyNumber(name="x", observed=x + rng.normal(size=400) * 0.5, variance=0.25)
     problem = with_z((number,), (), z, y, shape="mixture")
     chain = Chain(prepare_start(problem, 1), np.random.SeedSequence(1), 10)
     for _ in range(10):
@@ -252,7 +252,9 @@ def test_correlated_noise_with_missing_values():
     z = rng.normal(size=1500)
     design = np.column_stack([np.ones(1500), true[:, 0], z, true[:, 1], true.prod(axis=1)])
     y = design @ [1, 1, -0.5, 0.5, 0.3] + rng.normal(size=1500)
-    numbers = tuple(Number(name=f"x{i}", observed=values[:, i], variance=0.3) for i in range(2))
+    numbers = tuple(
+        NoisyNumber(name=f"x{i}", observed=values[:, i], variance=0.3) for i in range(2)
+    )
     terms = (
         Term(name="x1", numbers=((1, None),)),
         Term(name="x0:x1", numbers=((0, None), (1, None))),

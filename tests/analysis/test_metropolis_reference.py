@@ -29,7 +29,7 @@ from tests.analysis.general_problems import (
     with_z,
 )
 
-from sfumato.analysis.problem import Number, Problem, Sampling, Term
+from sfumato.analysis.problem import NoisyNumber, Problem, Sampling, Term
 from sfumato.analysis.samplers.metropolis import sampler as metropolis
 from sfumato.analysis.samplers.metropolis.chain import Chain
 from sfumato.analysis.samplers.metropolis.covariates import NumberModel
@@ -295,7 +295,7 @@ def heaps_case() -> Problem:
     z, side = rng.normal(size=120), np.where(rng.uniform(size=120) < 0.5, -1.5, 1.5)
     x = side + 0.5 * rng.normal(size=120)
     y = 0.5 * x + 0.3 * x * z + rng.normal(size=120)
-    number = Number(name="x", observed=x + rng.normal(size=120) * 0.7, variance=0.49)
+    number = NoisyNumber(name="x", observed=x + rng.normal(size=120) * 0.7, variance=0.49)
     terms = (Term(name="x:z", clean=z, numbers=((0, None),)),)
     return with_z((number,), terms, z, y, shape="mixture")
 

@@ -18,7 +18,7 @@ from scipy.special import expit
 from scipy.stats import chisquare, laplace, norm
 from tests.analysis.general_problems import CONSTANT, X, release_number
 
-from sfumato.analysis.problem import Number, Problem, Term
+from sfumato.analysis.problem import NoisyNumber, Problem, Term
 from sfumato.analysis.samplers.metropolis.coefficients import (
     draw_category,
     draw_inverse_wishart,
@@ -313,11 +313,11 @@ def test_places_and_sums():
 
 
 def test_tails_far_out_are_numbers():
-    number = Number(name="x", observed=np.array([1.0, 1.0, -3.0]), variance=0.01, high=1.0)
+    number = NoisyNumber(name="x", observed=np.array([1.0, 1.0, -3.0]), variance=0.01, high=1.0)
     result = ReleasedNumber(number).evaluate(np.array([-5.0, 9.0, 8.0]))
     assert result.log[0] == pytest.approx(norm.logsf(1, -5, 0.1))
     assert all(np.isfinite(part).all() for part in result)
-    wide = Number(name="x", observed=np.array([2.0]), variance=0.5, width=1.0, laplace=True)
+    wide = NoisyNumber(name="x", observed=np.array([2.0]), variance=0.5, width=1.0, laplace=True)
     between = laplace.cdf([1.5, 2.5], 0.3, 0.5)
     assert ReleasedNumber(wide).evaluate(np.array([0.3])).log[0] == pytest.approx(
         np.log(np.diff(between)[0])

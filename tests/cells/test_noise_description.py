@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.cells.noise.description import (
-    Noise,
+    NoiseDescription,
     level_codes,
     read_descriptions,
     write_descriptions,
@@ -21,7 +21,7 @@ from sfumato.cells.noise.scales import Growth, Scale
 from sfumato.errors import DataError, PlanError
 
 KNOTS: dict[str, Any] = {"values": [0.0, 1.0, 5.0], "scores": [-1.0, 0.0, 1.0]}
-SOME: list[Noise] = [
+SOME: list[NoiseDescription] = [
     sf.Gaussian(variance=0.2),
     sf.Gaussian(variance=0.2, scale=Scale(name="log", shift=1), at_most=9.0, whole=True),
     sf.Gaussian(growth=Growth(form="step", breaks=[1.0], variances=[0.1, 0.4])),
@@ -39,7 +39,7 @@ SOME: list[Noise] = [
 
 
 @pytest.mark.parametrize("one", SOME, ids=lambda one: type(one).__name__)
-def test_what_is_written_is_read(one: Noise) -> None:
+def test_what_is_written_is_read(one: NoiseDescription) -> None:
     through = json.loads(json.dumps(write_descriptions({"age": one})))
     assert read_descriptions(through) == {"age": one}
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.cells import subsets
-from sfumato.cells.subsets import Closeness, find_worst_subset, share_by_chance
+from sfumato.cells.subsets import SubsetCloseness, find_worst_subset, share_by_chance
 
 cell = st.sampled_from(["close", "far", "missing"])
 tables = st.integers(1, 4).flatmap(
@@ -28,7 +28,7 @@ def share(table, columns):
 
 def read(table):
     array = np.array(table)
-    return Closeness(array == "close", array != "missing")
+    return SubsetCloseness(array == "close", array != "missing")
 
 
 @settings(max_examples=200)
@@ -52,7 +52,7 @@ def test_beyond_the_bound_the_search_is_greedy_and_says_so(monkeypatch):
     random = np.random.default_rng(0)
     close, known = random.random((300, 40)) < 0.5, random.random((300, 40)) < 0.7
     monkeypatch.setattr(subsets, "_EFFORT", 1)
-    worst = find_worst_subset(Closeness(close, known))
+    worst = find_worst_subset(SubsetCloseness(close, known))
     assert not worst.exhaustive
     singles = [close[known[:, at], at].mean() for at in range(40)]
     assert worst.share >= max(singles)

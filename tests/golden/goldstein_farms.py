@@ -14,7 +14,7 @@ from replication.sugar_farms import FARMS, invent_farms
 from tests.analysis.linear_problems import code_log_density, fit_least_squares
 
 from replication import sugar_farms
-from sfumato.analysis.problem import Category, Number, Problem, Term
+from sfumato.analysis.problem import Category, NoisyNumber, Problem, Term
 from sfumato.kernels.arrays import Floats
 
 PARAMETERS = ("Intercept", "region", "harvest", "cost", "residual variance")
@@ -70,11 +70,11 @@ def _problem(released: dict[str, Floats], variances: dict[str, float], *, outcom
         family="gaussian",
         link="identity",
         y=y,
-        outcome_number=Number(name="receipts", observed=y, variance=variances["receipts"])
+        outcome_number=NoisyNumber(name="receipts", observed=y, variance=variances["receipts"])
         if outcome
         else None,
         numbers=tuple(
-            Number(name=one, observed=released[one], variance=variances[one]) for one in names
+            NoisyNumber(name=one, observed=released[one], variance=variances[one]) for one in names
         ),
         categories=(
             Category(

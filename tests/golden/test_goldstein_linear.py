@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from tests.analysis.linear_problems import code_log_density
 
-from sfumato.analysis.problem import Category, Number, Problem, Sampling, Term
+from sfumato.analysis.problem import Category, NoisyNumber, Problem, Sampling, Term
 from sfumato.analysis.samplers.gibbs import sampler as collapsed
 
 SAMPLING = Sampling(chains=4, draws=250, warmup=100)
@@ -64,7 +64,7 @@ def noised_problem(exam, seed, *, clustered) -> Problem:
         family="gaussian",
         link="identity",
         y=y,
-        numbers=(Number(name="standLRT", observed=seen, variance=0.2),),
+        numbers=(NoisyNumber(name="standLRT", observed=seen, variance=0.2),),
         categories=(Category(name="sex", levels=("M", "F"), density=code_log_density(code, 0.2)),),
         error=np.array([[0.2]]),
         terms=(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sfumato.kernels.clustering.closeness import (
     DIVERSITY,
-    Rule,
+    ClosenessRule,
     achieved_l,
     achieved_t,
     prepare_rules,
@@ -160,11 +160,11 @@ def test_rows_that_need_more_than_64_bits_are_told_apart():
 
 
 KINDS = [
-    Rule("ordered", 0.3),
-    Rule("equal", 0.4),
-    Rule("distinct", 2),
-    Rule("entropy", 1.7),
-    Rule("recursive", 2, c=2.0),
+    ClosenessRule("ordered", 0.3),
+    ClosenessRule("equal", 0.4),
+    ClosenessRule("distinct", 2),
+    ClosenessRule("entropy", 1.7),
+    ClosenessRule("recursive", 2, c=2.0),
 ]
 
 
@@ -176,7 +176,8 @@ def test_every_cluster_keeps_every_rule_or_the_best_possible_is_told(table, k, r
         return
     sensitive = rng.integers(0, 4, (len(codes), 2)) * [1, 3]
     rules = [
-        Rule(rule.kind, rule.limit, column=index, c=rule.c) for index, rule in enumerate(rules)
+        ClosenessRule(rule.kind, rule.limit, column=index, c=rule.c)
+        for index, rule in enumerate(rules)
     ]
     needs = [rule for rule in rules if rule.kind in {"distinct", "entropy", "recursive"}]
     best = {rule: slow_l(sensitive[:, rule.column].tolist(), rule.kind, rule.c) for rule in needs}
@@ -224,7 +225,7 @@ def test_achieved_t_and_l_are_the_definitions(seed, clusters, levels):
         wanted = [float(slow_t(part, total, kind, groups)) for part in parts]
         np.testing.assert_allclose(result, wanted, rtol=1e-14, atol=1e-16)
     for kind in DIVERSITY:
-        result = score_clusters(codes, order, starts, Rule(kind, 0.0, c=1.5))
+        result = score_clusters(codes, order, starts, ClosenessRule(kind, 0.0, c=1.5))
         wanted = [slow_l(part, kind, 1.5) for part in parts]
         np.testing.assert_allclose(result, wanted, rtol=1e-12)
 
@@ -245,7 +246,7 @@ def test_sums_beyond_64_bits_are_exact():
 
 def test_only_values_that_occur_count():
     assert achieved_l(np.array([0, 900]), np.arange(2), np.array([0, 2])).tolist() == [2.0]
-    _, total = prepare_rules(np.array([0, 0, 900]), [Rule("ordered", 0.1)])
+    _, total = prepare_rules(np.array([0, 0, 900]), [ClosenessRule("ordered", 0.1)])
     assert total.firsts.tolist() == [0, 2]
     assert achieved_t(np.array([0, 900]), np.arange(2), np.array([0, 1, 2])).tolist() == [0.5, 0.5]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
-from sfumato.kernels.clustering.closeness import Rule
+from sfumato.kernels.clustering.closeness import ClosenessRule
 from sfumato.kernels.clustering.mondrian import mondrian
 from sfumato.methods._clustering import distributed
 
@@ -130,7 +130,12 @@ def test_weighted_rows_are_so_many_records():
         rows = np.unique(random.integers(0, 6, (25, 3)), axis=0)
         weights = random.integers(1, 9, len(rows))
         secret = random.integers(-1, 4, (len(rows), 1))
-        rules = [[], [Rule("ordered", 0.3)], [Rule("equal", 0.4)], [Rule("entropy", 1.5)]]
+        rules = [
+            [],
+            [ClosenessRule("ordered", 0.3)],
+            [ClosenessRule("equal", 0.4)],
+            [ClosenessRule("entropy", 1.5)],
+        ]
         options: dict[str, Any] = {
             "ordered": [True, False, True],
             "rules": rules[random.integers(4)],

@@ -54,13 +54,13 @@ def test_centres_in_pieces_are_those_of_whole_strata(
     kind: str, distance: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces, "MOST_IN_PIECE", 70)
-    looked_up, find_centres = [], pieces._Search.find_centres
+    looked_up, find_centres = [], pieces._PieceSearch.find_centres
 
     def count(search: Any, candidates: pl.DataFrame) -> pl.DataFrame:
         looked_up.append(search.queries.height)
         return find_centres(search, candidates)
 
-    monkeypatch.setattr(pieces._Search, "find_centres", count)
+    monkeypatch.setattr(pieces._PieceSearch, "find_centres", count)
     for strata in (["part"], []):
         method = sf.methods.Deterministic(
             variables=["x", "y"], strata=strata, k=4, distance=distance
@@ -85,14 +85,15 @@ def test_any_records_in_any_parts_have_the_same_centres(seed: int, k: int, kind:
 def test_narrow_halos_become_wider(monkeypatch: pytest.MonkeyPatch) -> None:
     widened = []
 
-    def widen(self: pieces.Pieces) -> pieces.Pieces:
+    def widen(self: pieces.StratumPieces) -> pieces.StratumPieces:
         widened.append(self.halo)
-        return pieces.Pieces(self.strata, self.stratum, self.low, self.high, self.halo * 2 + 0.1)
+        wider = self.halo * 2 + 0.1
+        return pieces.StratumPieces(self.strata, self.stratum, self.low, self.high, wider)
 
     monkeypatch.setattr(pieces, "MOST_IN_PIECE", 70)
     monkeypatch.setattr(pieces, "MOST_OPEN", 20)
     monkeypatch.setattr(pieces, "_choose_halo", lambda *_: 0.0)
-    monkeypatch.setattr(pieces.Pieces, "widen", widen)
+    monkeypatch.setattr(pieces.StratumPieces, "widen", widen)
     method = sf.methods.Deterministic(variables=["x", "y"], k=3)
     here, there = find_both(make_records("even", 1), method, 2)
     assert widened

@@ -16,7 +16,7 @@ from tests.conftest import LIBRARIES, drawn, in_library
 import sfumato as sf
 from sfumato.errors import MethodError, PlanError
 from sfumato.io import frames
-from sfumato.methods._suppression.local_suppression import Rows, order_subsets
+from sfumato.methods._suppression.local_suppression import DifferentRows, order_subsets
 
 NAMES = ["a", "b", "c", "d"]
 NOON = dt.datetime(2020, 1, 1, 12)  # noqa: DTZ001 - a time without a zone, as files hold it
@@ -250,7 +250,7 @@ def test_many_variables_are_bounded_and_hold():
     for missing in ("value", "wildcard"):
         after = sf.methods.Suppress(k=3, missing=missing).apply(data_of(frame)).frame
         assert smallest(after, frame.columns) >= 3
-    rows = Rows(np.ones((1, 20), np.int64), np.array([1]))
+    rows = DifferentRows(np.ones((1, 20), np.int64), np.array([1]))
     tried = [one for same in order_subsets(rows.codes, [1.0] * 20) for one in same]
     assert len(tried) <= 4096 + 21
     assert tried[0] == ()

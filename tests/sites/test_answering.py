@@ -15,7 +15,7 @@ from tests.sites.examples import ROLES, VARIABLES, make_request, make_sites, sim
 
 import sfumato as sf
 from sfumato.outputs.quantiles import FIVE, find_windows
-from sfumato.sites.bundle import ModelStep, Round
+from sfumato.sites.bundle import FitRound, ModelStep
 from sfumato.sites.regression import compute_leverage
 from sfumato.sites.suppression import hide_small_counts, join_small_bins, merge_intervals
 
@@ -253,7 +253,7 @@ def test_estimates_sent_to_weigh_a_single_record_are_refused(north):
     }
     kinds = {}
     for name, beta in steps.items():
-        current = Round(
+        current = FitRound(
             number=1, request=request.digest, models={"m": ModelStep(beta=beta, sites=("North",))}
         )
         kinds[name] = answer(north, request, round=current).get_answer("m").kind
@@ -289,7 +289,7 @@ def test_rounds_and_requests_are_counted_together(north):
     request = make_request(model("died ~ age", family="logistic"))
     for number in range(1, 26):
         beta = (-4.0 + 0.01 * number, 0.05)
-        current = Round(
+        current = FitRound(
             number=number, request=request.digest,
             models={"m": ModelStep(beta=beta, sites=("North",))},
         )  # fmt: skip
@@ -302,7 +302,7 @@ def test_rounds_and_requests_are_counted_together(north):
     # Another model of the same variables has no more to ask either.
     assert is_withheld(north.take(np.arange(90)), model("bmi ~ age"), log=log)
     # Nor is the last answer counted once more when it is asked for once more.
-    current = Round(number=15, request=request.digest,
+    current = FitRound(number=15, request=request.digest,
                     models={"m": ModelStep(beta=(-3.85, 0.05), sites=("North",))})  # fmt: skip
     assert (
         answer(north.take(np.arange(90)), request, log, round=current).get_answer("m").kind

@@ -123,13 +123,13 @@ def test_a_round_of_another_request_is_refused():
         {"name": "m", "kind": "model", "formula": "died ~ age", "family": "logistic"}
     )
     step = {"beta": [0.0, 0.0], "sites": ["North"]}
-    other = sf.sites.Round(number=1, request="0" * 64, models={"m": step})
+    other = sf.sites.FitRound(number=1, request="0" * 64, models={"m": step})
     with pytest.raises(PlanError, match="another request"):
         sf.sites.answer(
             make_sites()["North"], request, site="North", log=sf.outputs.Log(), round=other
         )
     with pytest.raises(ValueError, match="less than or equal"):
-        sf.sites.Round(number=MOST_ROUNDS + 1, request="0" * 64, models={"m": step})
+        sf.sites.FitRound(number=MOST_ROUNDS + 1, request="0" * 64, models={"m": step})
 
 
 def parse(**changes):

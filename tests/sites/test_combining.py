@@ -284,4 +284,4 @@ def test_results_are_written_with_what_they_show(tmp_path):
     assert written == {"ages.svg", "ages.csv", "both.csv", "round.json", "results.json"}
     with pytest.raises(sf.errors.PlanError, match="exists already"):
         pooled.write(tmp_path / "results")
-    assert sf.sites.Round.load(tmp_path / "results" / "round.json") == pooled.round
+    assert sf.sites.FitRound.load(tmp_path / "results" / "round.json") == pooled.round

@@ -11,7 +11,7 @@ from tests.studio.test_release import press
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.plan import Writing
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work
 from sfumato.studio.tasks.analyse import explore_received, fit_received, open_received
 from sfumato.studio.worker import Workshop
@@ -32,7 +32,7 @@ def write_release(folder: Path) -> None:
 def test_the_numbers_are_those_of_the_library(tmp_path):
     folder = tmp_path / "release"
     write_release(folder)
-    work = Work(Workshop(), Source(where="", title=""), "", tmp_path)
+    work = Work(Workshop(), DataSource(where="", title=""), "", tmp_path)
     place = {"folder": str(folder), "stamp": ""}
     opened = open_received(work, **place)
     assert opened["parties"] == {"title": "Cohort"}
@@ -69,7 +69,7 @@ def test_a_variable_that_cannot_be_corrected_is_taken_as_it_is_where_asked(studi
     studio.post(f"{session}/analyse/fit", fields)
     kept = json.loads((studio.folder / session.rpartition("/")[2] / "analysis.json").read_text())
     assert kept["models"][0]["settings"]["clean"] == ["height"]
-    work = Work(Workshop(), Source(where="", title=""), "", tmp_path)
+    work = Work(Workshop(), DataSource(where="", title=""), "", tmp_path)
     place = {"folder": str(folder), "stamp": "", "table": "", "formula": "systolic ~ height"}
     chosen = {"family": "gaussian", "method": "moments"}
     with pytest.raises(SfumatoError, match="no description says how to undo it"):

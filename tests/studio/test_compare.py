@@ -15,7 +15,7 @@ from sfumato.errors import DataError
 from sfumato.io.frames import wrap
 from sfumato.plan.first_linked import first_linked_plan
 from sfumato.studio.drawings import draw_bars, draw_forest
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work, list_tasks
 from sfumato.studio.worker import Workshop
 
@@ -37,7 +37,7 @@ def work(tmp_path_factory) -> Work:
         ],
         targets={"k.min": 3},
     )
-    source = Source(where=str(folder / "cohort.csv"), title="cohort")
+    source = DataSource(where=str(folder / "cohort.csv"), title="cohort")
     return Work(workshop=Workshop(), source=source, plan_text=plan.text(), folder=folder)
 
 
@@ -110,7 +110,7 @@ def hospital(tmp_path_factory) -> Work:
         name: replace(own, schema=own.schema.changed(own.schema.unknown, role="other"))
         for name, own in plan.tables.items()
     }
-    source = Source(where=str(folder), title="hospital", linked=True)
+    source = DataSource(where=str(folder), title="hospital", linked=True)
     text = replace(plan, tables=tables).text()
     session = tmp_path_factory.mktemp("session")
     return Work(workshop=Workshop(), source=source, plan_text=text, folder=session)

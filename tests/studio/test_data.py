@@ -22,7 +22,7 @@ from sfumato.errors import DataError
 from sfumato.studio.diagram import draw_tables
 from sfumato.studio.pages.data import list_problems
 from sfumato.studio.picker import Want, find_start, list_folder
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work
 from sfumato.studio.tasks.data import check_links, describe_data, preview, suggest_links
 from sfumato.studio.uploads import store, unpack
@@ -32,7 +32,7 @@ CSV = "id,sex,weight\n1,f,60\n2,F ,71\n3,m,n.k.\n3,m,n.k.\n4,m,80\n5,m,80\n6,m,8
 
 
 def work_on(path: Path, folder: Path, *, linked: bool = False, plan: str = "") -> Work:
-    source = Source(where=str(path), title=path.name, linked=linked)
+    source = DataSource(where=str(path), title=path.name, linked=linked)
     return Work(workshop=Workshop(), source=source, plan_text=plan, folder=folder)
 
 

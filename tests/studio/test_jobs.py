@@ -11,20 +11,20 @@ from tests.studio.visitor import run_apart
 from tests.waiting import PATIENCE
 
 import sfumato as sf
-from sfumato.studio.jobs import Job, Worker
+from sfumato.studio.jobs import Job, WorkerHandle
 from sfumato.studio.security import Settings
 from sfumato.studio.server import Studio
 from sfumato.studio.session import Sessions
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import list_tasks
 from sfumato.studio.texts import load_texts
 
 
 @pytest.fixture
-def source(tmp_path) -> Source:
+def source(tmp_path) -> DataSource:
     file = tmp_path / "cohort.csv"
     sf.datasets.cohort(200).write_csv(file)
-    return Source(where=str(file), title="cohort.csv")
+    return DataSource(where=str(file), title="cohort.csv")
 
 
 def ask(folder, source, *, kill: bool) -> tuple[Job, list[str]]:
@@ -32,7 +32,7 @@ def ask(folder, source, *, kill: bool) -> tuple[Job, list[str]]:
     heard: list[str] = []
 
     async def work() -> Job:
-        worker = Worker(folder, lambda job: heard.append(job.state))
+        worker = WorkerHandle(folder, lambda job: heard.append(job.state))
         try:
             if kill:
                 job = await worker.ask(Job("preview", "a", {"rows": 1}), source, "")

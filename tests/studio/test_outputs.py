@@ -14,7 +14,7 @@ from sfumato.errors import PlanError
 from sfumato.studio.output_decisions import decide, list_outputs, zip_approved
 from sfumato.studio.output_forms import get_kind, list_kinds, list_output_fields, read_output_form
 from sfumato.studio.security import User
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks.outputs import make_output
 from sfumato.studio.texts import say
 
@@ -32,7 +32,7 @@ height = "quasi"
 def session(tmp_path: Path):
     file = tmp_path / "cohort.csv"
     sf.datasets.cohort(500).select("name", "sex", "systolic", "height").write_csv(file)
-    return begin(tmp_path / "sessions", Source(where=str(file), title="cohort.csv"), PLAN)
+    return begin(tmp_path / "sessions", DataSource(where=str(file), title="cohort.csv"), PLAN)
 
 
 def make(session, kind, **settings):
@@ -93,7 +93,7 @@ def test_nobody_checks_their_own_outputs_behind_a_proxy(session):
 def test_a_figure_is_made_and_approved_in_a_browser(tab, studio):
     file = studio.root / "outputs.csv"
     sf.datasets.cohort(500).select("name", "sex", "systolic", "height").write_csv(file)
-    own = begin(studio.folder, Source(where=str(file), title="outputs.csv"), PLAN)
+    own = begin(studio.folder, DataSource(where=str(file), title="outputs.csv"), PLAN)
     path = f"/sessions/{own.id}/outputs"
     tab.goto(f"http://{studio.host}{studio.prefix}{path}?kind=histogram")
     tab.get_by_label("Variable * x", exact=True).wait_for()

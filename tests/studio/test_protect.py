@@ -19,7 +19,7 @@ from sfumato.plan.linked import LinkedPlan
 from sfumato.studio.drawings import draw_forest, draw_map, make_axis
 from sfumato.studio.plan_parts import get_part, list_methods, list_parts, replace_part
 from sfumato.studio.session import Session, Sessions
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work, list_tasks
 from sfumato.studio.worker import Workshop
 from sfumato.tuning.search import tune
@@ -56,7 +56,7 @@ def work(file, tmp_path) -> Work:
 
 
 def make_work(file: Path, folder: Path, plan: str) -> Work:
-    source = Source(where=str(file), title=file.name, linked=file.is_dir())
+    source = DataSource(where=str(file), title=file.name, linked=file.is_dir())
     return Work(workshop=Workshop(), source=source, plan_text=plan, folder=folder)
 
 
@@ -265,7 +265,7 @@ def test_an_axis_has_round_ticks_and_keeps_to_its_ends():
 def open_session(studio: Any, file: Path, plan: str) -> str:
     """A session of a studio that runs, with a plan; its path below the prefix."""
     session = Sessions(studio.folder).create(owner="you", title="test")
-    source = Source(where=str(file), title=file.name, linked=file.is_dir())
+    source = DataSource(where=str(file), title=file.name, linked=file.is_dir())
     session.change("opened", by="you", source=source, plan=plan)
     return f"/sessions/{session.id}"
 

@@ -27,7 +27,7 @@ from sfumato.studio.approvals import add_approval, judge_approvals, list_approva
 from sfumato.studio.reproduction import Recipe
 from sfumato.studio.security import User
 from sfumato.studio.session import Session, Sessions
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import KEY, Work
 from sfumato.studio.tasks.release import (
     compare_extract,
@@ -81,7 +81,7 @@ def cohort(tmp_path: Path) -> Path:
     return file
 
 
-def begin(folder: Path, source: Source, plan: str = PLAN) -> Session:
+def begin(folder: Path, source: DataSource, plan: str = PLAN) -> Session:
     """A session with data, a plan and a key that the test knows."""
     session = Sessions(folder).create(owner="you")
     session.change("data opened", by="you", source=source, plan=plan)
@@ -110,11 +110,11 @@ def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", ["one table", "tiers", "several tables"])
 def test_the_folder_is_what_the_command_line_makes(kind, cohort, tmp_path, monkeypatch):
     stop_clock(monkeypatch)
-    plan, source = PLAN, Source(where=str(cohort), title="cohort.csv")
+    plan, source = PLAN, DataSource(where=str(cohort), title="cohort.csv")
     if kind == "tiers":
         plan += "\n[tiers.inside]\n\n[tiers.public.noise]\nvariance_share = 0.4\n"
     if kind == "several tables":
-        source = Source(where=str(tmp_path / "tables"), title="tables", linked=True)
+        source = DataSource(where=str(tmp_path / "tables"), title="tables", linked=True)
         (tmp_path / "tables").mkdir()
         people = sf.datasets.cohort(200).select("sex", "region").with_row_index("person")
         people.write_csv(tmp_path / "tables" / "people.csv")
@@ -172,7 +172,7 @@ def _check_written(session: Session, folders: list[Path]) -> None:
 
 
 def test_a_trail_that_was_changed_fails(cohort, tmp_path):
-    session = begin(tmp_path / "sessions", Source(where=str(cohort), title="cohort.csv"))
+    session = begin(tmp_path / "sessions", DataSource(where=str(cohort), title="cohort.csv"))
     write(session, tmp_path / "out")
     trail = tmp_path / "out" / TRAIL_FILE
     assert "data opened" in trail.read_text()
@@ -181,7 +181,7 @@ def test_a_trail_that_was_changed_fails(cohort, tmp_path):
 
 
 def test_a_refusal_keeps_its_evidence_and_says_so(cohort, tmp_path):
-    source = Source(where=str(cohort), title="cohort.csv")
+    source = DataSource(where=str(cohort), title="cohort.csv")
     session = begin(tmp_path / "sessions", source, PLAN.replace("k.min = 2", "k.min = 400"))
     assert write(session, tmp_path / "out") == {"refused": True}
     assert not (tmp_path / "out").exists()
@@ -191,7 +191,7 @@ def test_a_refusal_keeps_its_evidence_and_says_so(cohort, tmp_path):
 
 
 def test_two_people_sign_and_the_passphrase_is_nowhere(cohort, tmp_path):
-    session = begin(tmp_path / "sessions", Source(where=str(cohort), title="cohort.csv"))
+    session = begin(tmp_path / "sessions", DataSource(where=str(cohort), title="cohort.csv"))
     work, folder = get_work(session), tmp_path / "out"
     write(session, folder)
     for name in ("ada", "ben"):
@@ -210,7 +210,7 @@ def test_two_people_sign_and_the_passphrase_is_nowhere(cohort, tmp_path):
 
 
 def test_an_approval_is_void_as_soon_as_the_plan_changes(cohort, tmp_path):
-    session = begin(tmp_path / "sessions", Source(where=str(cohort), title="cohort.csv"))
+    session = begin(tmp_path / "sessions", DataSource(where=str(cohort), title="cohort.csv"))
     you = User("you", "custodian")
     add_approval(session, you, "approve", name="Ben", comment="", alone=True)
     assert judge_approvals(session, list_approvals(session)) == "approve"
@@ -224,7 +224,7 @@ def test_an_approval_is_void_as_soon_as_the_plan_changes(cohort, tmp_path):
 
 
 def test_nobody_approves_their_own_work_behind_a_proxy(cohort, tmp_path):
-    session = begin(tmp_path / "sessions", Source(where=str(cohort), title="cohort.csv"))
+    session = begin(tmp_path / "sessions", DataSource(where=str(cohort), title="cohort.csv"))
     with pytest.raises(PlanError, match="your own work"):
         add_approval(session, User("you", "custodian"), "approve", name="Ben", comment="",
                      alone=False)  # fmt: skip
@@ -239,7 +239,7 @@ def test_nobody_approves_their_own_work_behind_a_proxy(cohort, tmp_path):
 
 
 def test_the_next_extract_is_compared_before_anything_begins(cohort, tmp_path):
-    session = begin(tmp_path / "sessions", Source(where=str(cohort), title="cohort.csv"))
+    session = begin(tmp_path / "sessions", DataSource(where=str(cohort), title="cohort.csv"))
     new = tmp_path / "next.csv"
     frame = sf.datasets.cohort(300).select("name", "sex", "region", "hdl")
     frame.write_csv(new)
@@ -268,7 +268,7 @@ def opened(studio, tmp_path) -> str:
     file = studio.root / "cohort.csv"
     names = ["name", "sex", "region", "systolic"]
     sf.datasets.cohort(500).select(names).write_csv(file)
-    session = begin(studio.folder, Source(where=str(file), title="cohort.csv"))
+    session = begin(studio.folder, DataSource(where=str(file), title="cohort.csv"))
     return f"/sessions/{session.id}"
 
 
@@ -393,7 +393,7 @@ def test_a_server_killed_while_it_writes_leaves_nothing_half(tmp_path, cohort):
     running = start_studio(tmp_path / "sessions", tmp_path)
     try:
         running.enter()
-        session = begin(tmp_path / "sessions", Source(where=str(cohort), title="cohort.csv"))
+        session = begin(tmp_path / "sessions", DataSource(where=str(cohort), title="cohort.csv"))
         fields = {"to": str(place / "out"), "no_ledger": "1"}
         assert running.post(f"/sessions/{session.id}/release/write", fields).status == 303
         wait_until(lambda: begun_to_write(place), "the release, begun or written", every=0.02)

@@ -13,7 +13,7 @@ import sfumato as sf
 from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
 from sfumato.run.exposure import list_exposed_records
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work
 from sfumato.studio.tasks.risk import (
     answer_risk,
@@ -43,7 +43,7 @@ PLAN = Plan(schema={**dict.fromkeys(KNOWN, "quasi"), "ill": "sensitive"})
 def make_work(folder: Path, frame: pl.DataFrame = FRAME, plan: Plan = PLAN) -> Work:
     file = folder / "people.csv"
     frame.write_csv(file)
-    source = Source(where=str(file), title="people")
+    source = DataSource(where=str(file), title="people")
     return Work(workshop=Workshop(), source=source, plan_text=plan.text(), folder=folder)
 
 
@@ -170,7 +170,7 @@ def test_linked_tables_are_looked_at_together(tmp_path):
         keys={"stays.id": "patients.id"},
         person="patients.id",
     )
-    source = Source(where=str(tmp_path), title="tables", linked=True)
+    source = DataSource(where=str(tmp_path), title="tables", linked=True)
     work = Work(workshop=Workshop(), source=source, plan_text=plan.text(), folder=tmp_path)
     offered = list_known(work)
     assert offered["linked"]

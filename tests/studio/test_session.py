@@ -12,7 +12,7 @@ from sfumato.errors import DataError, PlanError
 from sfumato.plan import Plan, Writing
 from sfumato.schema import Role
 from sfumato.studio.session import Session, Sessions, hold_sessions
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 
 
 def plan_with(role: Role) -> Plan:
@@ -90,7 +90,7 @@ def test_a_session_is_the_same_when_it_is_opened_again(tmp_path_factory, actions
 def test_answers_are_kept_by_what_they_depend_on(session, tmp_path):
     file = tmp_path / "data.csv"
     file.write_text("age\n1\n")
-    source = Source(where=str(file), title="data.csv")
+    source = DataSource(where=str(file), title="data.csv")
     session.change("opened", by="ada", source=source, plan=plan_with("quasi"))
     by_source = session.compute_key("task", "source", {})
     by_schema = session.compute_key("task", "schema", {})

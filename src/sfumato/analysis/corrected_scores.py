@@ -23,8 +23,8 @@ from sfumato.analysis.measurement_error import (
     find_transitions,
 )
 from sfumato.analysis.naive_fit import Estimates
-from sfumato.analysis.problem import Number, Problem
-from sfumato.cells.noise.description import CodeNoise, Misclassification, Noise
+from sfumato.analysis.problem import NoisyNumber, Problem
+from sfumato.cells.noise.description import CodeNoise, Misclassification, NoiseDescription
 from sfumato.kernels.arrays import Floats
 from sfumato.utility.models.sandwich import SCORES
 from sfumato.utility.models.sandwich import sandwich_covariance as sandwich
@@ -362,14 +362,14 @@ class NoCorrectedScoreError(Exception):
     """A model has terms for which no such score is known. The text says which."""
 
 
-def unbiased_power(number: Number, exponent: int) -> Floats:
+def unbiased_power(number: NoisyNumber, exponent: int) -> Floats:
     """A value for each record whose expectation is the true value to this power.
 
     The true value is the latent one; for normal noise these are Hermite polynomials.
 
     Examples
     --------
-    >>> unbiased_power(Number(name="x", observed=np.array([3.0]), variance=1.0), 2)
+    >>> unbiased_power(NoisyNumber(name="x", observed=np.array([3.0]), variance=1.0), 2)
     array([8.])
     """
     if number.scale is not None or number.width or np.isfinite([number.low, number.high]).any():
@@ -394,7 +394,9 @@ def unbiased_power(number: Number, exponent: int) -> Floats:
     return current
 
 
-def score_levels(name: str, values: pl.Series, noise: Noise, strata: pl.DataFrame) -> Floats:
+def score_levels(
+    name: str, values: pl.Series, noise: NoiseDescription, strata: pl.DataFrame
+) -> Floats:
     """For each record and level a score whose expectation is 1 at the true level, else 0.
 
     Rows are NaN where the value is missing. Any score that is a sum over likelihoods can be made
@@ -423,7 +425,7 @@ def _score_released_levels(
     return scores
 
 
-def _score_codes(noise: Noise, likelihood: Floats) -> Floats:
+def _score_codes(noise: NoiseDescription, likelihood: Floats) -> Floats:
     if not isinstance(noise, CodeNoise):
         raise NoCorrectedScoreError("the noise of a category is of an unknown kind")
     share = estimate_level_shares(likelihood)
@@ -434,7 +436,7 @@ def _score_codes(noise: Noise, likelihood: Floats) -> Floats:
     return scores
 
 
-def _invert(overlap: Floats, noise: Noise) -> Floats:
+def _invert(overlap: Floats, noise: NoiseDescription) -> Floats:
     if np.linalg.cond(overlap) > 1e8:  # noqa: PLR2004 - the levels can no longer be distinguished
         raise NoCorrectedScoreError(
             f"the {noise.distribution} leaves levels that cannot be distinguished"

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.analysis.generalised_cells import build_cells
-from sfumato.analysis.problem import Category, GeneralisedNumber, Number, Partition
+from sfumato.analysis.problem import Category, GeneralisedNumber, NoisyNumber, Partition
 from sfumato.analysis.release_input import Clustered
 from sfumato.analysis.tight_ranges import number_classes
 from sfumato.cells.codes import encode
@@ -37,7 +37,7 @@ def find_partition(
     rows: Integers,
     clustered: Mapping[str, Clustered],
     schema: Schema,
-    numbers: Mapping[str, Number],
+    numbers: Mapping[str, NoisyNumber],
 ) -> Partition | None:
     """The classes of the records of a model, and which pairs of them are neighbours.
 
@@ -128,7 +128,7 @@ class _Cut(NamedTuple):
 
 
 def _read_cut(
-    values: pl.Series, schema: Schema, number: Number | None, classes: Integers, k: int
+    values: pl.Series, schema: Schema, number: NoisyNumber | None, classes: Integers, k: int
 ) -> _Cut:
     column = schema[values.name]
     cells: GeneralisedNumber | Category | None = None

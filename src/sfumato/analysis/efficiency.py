@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.analysis.noise_simulation import make_fixed_draws, simulate_noise
 from sfumato.cells.noise.description import CodeNoise, Misclassification
-from sfumato.cells.noise.description import Noise as Described
+from sfumato.cells.noise.description import NoiseDescription as Described
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
@@ -23,7 +23,7 @@ from sfumato.utility.models.sandwich import OriginalModel, compute_loss
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Efficiency:
+class PredictedEfficiency:
     """What an analyst loses by noise that is taken out again.
 
     Parameters
@@ -54,7 +54,7 @@ def efficiency(
     family: Family = "linear",
     *,
     draws: int = 20,
-) -> Efficiency:
+) -> PredictedEfficiency:
     """Predict the standard errors of a model fitted to noised data with the noise taken out.
 
     Question: how much do the analysts lose, and on which coefficient?
@@ -108,7 +108,7 @@ def efficiency(
             OriginalModel(model.terms, model.x, model.y, model.beta),
             [model.simulate_release(described, chance, repeat) for repeat in range(draws)],
         )
-    return Efficiency(
+    return PredictedEfficiency(
         formula=formula,
         family=family,
         table=data.like(loss_table.table),

@@ -27,7 +27,7 @@ from sfumato.analysis.measurement_error import (
     is_numeric_noise,
     strata_variables,
 )
-from sfumato.analysis.problem import Category, Number
+from sfumato.analysis.problem import Category, NoisyNumber
 from sfumato.analysis.release_input import (
     ReleaseInput,
     open_once,
@@ -234,7 +234,7 @@ class _ReleasedNumber:
     """A number as it was released: on the scale of the noise, with what is known of the noise."""
 
     name: str
-    number: Number
+    number: NoisyNumber
     simple: bool
     """Whether noise was simply added, or there is none: moments can be corrected."""
 
@@ -338,7 +338,7 @@ class _Look:
                 return None
             values = self._to_floats(name, column)
             return _ReleasedNumber(
-                name, Number(name=name, observed=values, variance=0.0), simple=True
+                name, NoisyNumber(name=name, observed=values, variance=0.0), simple=True
             )
         if not is_numeric_noise(noise):
             return None
@@ -423,7 +423,7 @@ class _Look:
         return draws
 
     def _deconvolve(
-        self, number: Number, column: Column, known: Integers, multiples: Floats
+        self, number: NoisyNumber, column: Column, known: Integers, multiples: Floats
     ) -> Distribution:
         observed, weights = number.observed[known], self.weights[known]
         variances = _get_variances(number)[known]
@@ -462,7 +462,7 @@ class _Look:
         return distribution
 
     def _warn_of_cliffs(
-        self, number: Number, column: Column, gains: tuple[float, float, float]
+        self, number: NoisyNumber, column: Column, gains: tuple[float, float, float]
     ) -> None:
         is_low, is_high = (not math.isfinite(end) for end in _read_domain(number, column))
         steep = {
@@ -478,7 +478,7 @@ class _Look:
                 "as its domain."
             )
 
-    def _read_off(self, number: Number, distribution: Distribution) -> tuple[Floats, Floats]:
+    def _read_off(self, number: NoisyNumber, distribution: Distribution) -> tuple[Floats, Floats]:
         values = number.true(distribution.points)
         estimates = _describe_points(values, distribution.probability, self.quantiles)
         drawn = np.stack(
@@ -550,7 +550,7 @@ class _Look:
         return np.minimum(low, estimates), np.maximum(high, estimates)
 
     def _draw_density(
-        self, number: Number, distribution: Distribution, face: Floats, weights: Floats
+        self, number: NoisyNumber, distribution: Distribution, face: Floats, weights: Floats
     ) -> pl.DataFrame:
         values = number.true(distribution.points)
         edges = number.true(_get_edges(distribution.points))
@@ -677,14 +677,14 @@ class _Look:
         return float(np.clip(estimate, -1, 1)), error, float(naive)
 
 
-def _get_variances(number: Number) -> Floats:
+def _get_variances(number: NoisyNumber) -> Floats:
     """The variance of each record's noise; where it grows with the true value, at the released."""
     if number.growth is None:
         return np.full(len(number.observed), number.variance or 0.0)
     return np.asarray(number.growth.variance(number.observed), float)
 
 
-def _get_shared_variance(first: Number, second: Number, records: ReleaseInput) -> Floats:
+def _get_shared_variance(first: NoisyNumber, second: NoisyNumber, records: ReleaseInput) -> Floats:
     if isinstance(first, StratifiedNumber):
         return first.covariance_with(second)
     if first.name not in records.noise or second.name not in records.noise:
@@ -705,7 +705,7 @@ def _free(weights: Floats) -> float:
     return 1 / max(1 - float(share @ share), 1e-12)
 
 
-def _choose_points(number: Number, column: Column, observed: Floats) -> Floats:
+def _choose_points(number: NoisyNumber, column: Column, observed: Floats) -> Floats:
     """The true values that are considered, on the scale of the noise."""
     low, high = float(observed.min()), float(observed.max())
     # Beyond a limit to which values were set, nobody knows how far they lay.
@@ -726,7 +726,7 @@ def _choose_points(number: Number, column: Column, observed: Floats) -> Floats:
     return np.linspace(low, high, _POINTS)
 
 
-def _read_domain(number: Number, column: Column) -> tuple[float, float]:
+def _read_domain(number: NoisyNumber, column: Column) -> tuple[float, float]:
     """The declared ends of a variable on the scale of the noise; infinite where there is none."""
     bounds = column.domain if column.kind in ("integer", "continuous") else None
     if bounds is None or len(bounds) != 2:  # noqa: PLR2004
@@ -740,7 +740,7 @@ def _read_domain(number: Number, column: Column) -> tuple[float, float]:
 
 
 def _get_log_likelihood(
-    number: Number, observed: Floats, points: Floats, variances: Floats | None
+    number: NoisyNumber, observed: Floats, points: Floats, variances: Floats | None
 ) -> Floats:
     """(observation, point): the log density, or probability, of what was released."""
     from scipy.stats import laplace, norm

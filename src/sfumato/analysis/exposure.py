@@ -70,7 +70,7 @@ class CleanVariable:
     stratum: Integers = field(repr=False)
 
 
-class _Candidate(NamedTuple):
+class _ModelCandidate(NamedTuple):
     """Columns that may be added, under a name that tells equal ones."""
 
     name: str
@@ -184,18 +184,18 @@ def _choose_mean(problem: Problem, clean: Sequence[CleanVariable]) -> Floats:
     return covariates
 
 
-def _list_candidates(clean: Sequence[CleanVariable]) -> list[_Candidate]:
+def _list_candidates(clean: Sequence[CleanVariable]) -> list[_ModelCandidate]:
     """Smooth functions of each variable, and products of two."""
     smooth = [x for x in clean if x.smooth.shape[1]]
-    candidates = [_Candidate(f"{x.name} squared", x.columns**2) for x in smooth]
-    candidates += [_Candidate(x.name, x.smooth) for x in smooth]
+    candidates = [_ModelCandidate(f"{x.name} squared", x.columns**2) for x in smooth]
+    candidates += [_ModelCandidate(x.name, x.smooth) for x in smooth]
     for i, first in enumerate(clean):
         for second in clean[:i]:
             products = first.columns[:, :, None] * second.columns[:, None, :]
             columns = products.reshape(len(products), -1)
             if columns.shape[1] > _MOST_COLUMNS:
                 continue
-            candidates.append(_Candidate(f"{second.name}:{first.name}", columns))
+            candidates.append(_ModelCandidate(f"{second.name}:{first.name}", columns))
     return candidates
 
 
@@ -249,7 +249,7 @@ def _choose_spread(problem: Problem, clean: Sequence[CleanVariable]) -> Floats:
     for factor in factors:
         column = _orthogonalise(factor[:, None], np.column_stack([constant, spread]))
         spread = np.column_stack([spread, column])
-    candidates = [_Candidate(x.name, x.columns) for x in clean] + _list_candidates(clean)
+    candidates = [_ModelCandidate(x.name, x.columns) for x in clean] + _list_candidates(clean)
     while True:
         used = np.column_stack([constant, spread])
         squares = [_standardised_squares(problem, i, spread) for i in range(len(problem.numbers))]

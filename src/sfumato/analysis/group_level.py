@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 
 from sfumato.analysis.measurement_error import StratifiedNumber, covariance_between
-from sfumato.analysis.problem import Category, GeneralisedNumber, Number, Problem
-from sfumato.cells.noise.description import Noise
+from sfumato.analysis.problem import Category, GeneralisedNumber, NoisyNumber, Problem
+from sfumato.cells.noise.description import NoiseDescription
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask
 
@@ -27,11 +27,11 @@ _FEWEST_REPEATS = 10
 
 
 def mark_group_level(
-    numbers: Mapping[str, Number],
+    numbers: Mapping[str, NoisyNumber],
     categories: Mapping[str, Category],
     outcome: str | None,
     groups: Mapping[int, Integers],
-) -> tuple[dict[str, Number], dict[str, Category], dict[int, Integers]]:
+) -> tuple[dict[str, NoisyNumber], dict[str, Category], dict[int, Integers]]:
     """The noised variables, predictors of groups marked, and a value that some lack filled in.
 
     Parameters
@@ -70,7 +70,7 @@ def mark_group_level(
     )
 
 
-def _mark_number(number: Number, groups: Integers) -> Number:
+def _mark_number(number: NoisyNumber, groups: Integers) -> NoisyNumber:
     if isinstance(number, GeneralisedNumber):
         return number
     values = spread_over_groups(number.observed[:, None], groups)
@@ -91,7 +91,7 @@ def _mark_category(category: Category, groups: Integers) -> Category:
     return replace(category, density=np.nan_to_num(density), by_group=True)
 
 
-def _is_alike(number: Number, groups: Integers) -> bool:
+def _is_alike(number: NoisyNumber, groups: Integers) -> bool:
     """Whether the noise of all records of a group is of one size."""
     if not isinstance(number, StratifiedNumber):
         return True
@@ -152,7 +152,7 @@ def average_by_group(columns: Floats, groups: Integers) -> Floats:
     return np.column_stack(sums) / sizes[:, None] if sums else np.zeros((len(sizes), 0))
 
 
-def require_separate_draws(problem: Problem, noise: Mapping[str, Noise]) -> None:
+def require_separate_draws(problem: Problem, noise: Mapping[str, NoiseDescription]) -> None:
     """Refuse what no model of groups can tell apart."""
     names = problem.group_level
     for factor, index in ((x, i) for x in problem.factors for i in x.random):

@@ -1,6 +1,6 @@
 """Descriptions of noise as likelihoods: how probable a released value is, given the true one.
 
-A number becomes a `Number` with an error variance, a category a `Category` with the log
+A number becomes a `NoisyNumber` with an error variance, a category a `Category` with the log
 probability of what was released under each level. Noise that differs by stratum has an error
 covariance of its own for each record.
 """
@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.analysis.problem import Category, Number, Problem
+from sfumato.analysis.problem import Category, NoisyNumber, Problem
 from sfumato.cells.codes import encode_levels, encode_strata
 from sfumato.cells.noise.description import (
     CodeNoise,
     CorrelatedGaussian,
     Gaussian,
     Misclassification,
-    Noise,
+    NoiseDescription,
     StratifiedGaussian,
 )
 from sfumato.cells.noise.scales import Growth
@@ -44,7 +44,7 @@ _WRONG_DATA = "is it the description of these data?"
 
 
 @dataclass(frozen=True)
-class NoiseByStratum(Noise):
+class NoiseByStratum(NoiseDescription):
     """Noise that differs by stratum, before each record's stratum is looked up.
 
     Parameters
@@ -78,12 +78,12 @@ class NoiseByStratum(Noise):
         return any(stratum["covariance"][a][b] for stratum in self.description.strata)
 
 
-def is_numeric_noise(noise: Noise) -> bool:
+def is_numeric_noise(noise: NoiseDescription) -> bool:
     """Whether it is noise of a number, and not of a category."""
     return isinstance(noise, (Gaussian, CorrelatedGaussian, NoiseByStratum))
 
 
-def is_noiseless(noise: Noise) -> bool:
+def is_noiseless(noise: NoiseDescription) -> bool:
     """Whether it changes nothing: noise without variance, categories that all stay."""
     if isinstance(noise, Gaussian):
         return noise.variance == 0
@@ -94,7 +94,7 @@ def is_noiseless(noise: Noise) -> bool:
     return False
 
 
-def strata_variables(noise: Noise) -> list[str]:
+def strata_variables(noise: NoiseDescription) -> list[str]:
     """The variables on which the noise depends."""
     if isinstance(noise, NoiseByStratum):
         return noise.by
@@ -139,7 +139,7 @@ class VariancePerRecord:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StratifiedNumber(Number):
+class StratifiedNumber(NoisyNumber):
     """A number whose noise differs by stratum.
 
     Parameters
@@ -182,7 +182,7 @@ class StratifiedNumber(Number):
             covariances=covariances,
         )
 
-    def covariance_with(self, other: Number) -> Floats:
+    def covariance_with(self, other: NoisyNumber) -> Floats:
         """The covariance with the noise of another number, for each record."""
         if not isinstance(other, StratifiedNumber) or other.noise != self.noise:
             return np.zeros(len(self.stratum))
@@ -194,10 +194,10 @@ class StratifiedNumber(Number):
 def build_number(
     name: str,
     values: Floats,
-    noise: Noise,
+    noise: NoiseDescription,
     own_variance: float = 0.0,
     strata: pl.DataFrame | None = None,
-) -> Number:
+) -> NoisyNumber:
     """A noised number, on the scale on which the noise was added.
 
     Parameters
@@ -215,7 +215,7 @@ def build_number(
         )
     if not isinstance(noise, Gaussian):
         raise _refuse(name, "is described as a category, and used as a number")
-    number = Number(
+    number = NoisyNumber(
         name=name,
         observed=_transform_to_noise_scale(name, values, noise),
         variance=noise.variance,
@@ -230,7 +230,7 @@ def build_number(
 
 def _build_correlated_number(
     name: str, values: Floats, noise: CorrelatedGaussian, own_variance: float
-) -> Number:
+) -> NoisyNumber:
     # The release is weight * true + noise: nothing is left where the weight is 0.
     if noise.weight == 0:
         raise _refuse(name, "was replaced by noise altogether, so nothing of it is left")
@@ -240,7 +240,7 @@ def _build_correlated_number(
     unweighted = (values - noise.mean[index]) / noise.weight
     rounding = (noise.steps or {}).get(name, 0.0) ** 2 / 12
     variance = (noise.covariance[index][index] + rounding) / noise.weight**2
-    return Number(name=name, observed=unweighted, variance=variance + own_variance)
+    return NoisyNumber(name=name, observed=unweighted, variance=variance + own_variance)
 
 
 def _transform_to_noise_scale(name: str, values: Floats, noise: Gaussian) -> Floats:
@@ -255,7 +255,7 @@ def _transform_to_noise_scale(name: str, values: Floats, noise: Gaussian) -> Flo
     return transformed
 
 
-def _set_limits(number: Number, noise: Gaussian) -> Number:
+def _set_limits(number: NoisyNumber, noise: Gaussian) -> NoisyNumber:
     """With the limits to which values beyond them were set, where some were."""
     for side, limit in (("low", noise.at_least), ("high", noise.at_most)):
         if limit is None:
@@ -269,7 +269,7 @@ def _set_limits(number: Number, noise: Gaussian) -> Number:
     return number
 
 
-def _absorb_rounding(number: Number, values: Floats, *, whole: bool) -> Number:
+def _absorb_rounding(number: NoisyNumber, values: Floats, *, whole: bool) -> NoisyNumber:
     """Rounding that is fine compared with the noise becomes part of its variance.
 
     The density of the noise plus a uniform deviate, at a rounded number, is the probability of
@@ -299,7 +299,7 @@ def _absorb_rounding(number: Number, values: Floats, *, whole: bool) -> Number:
     return _refuse_rounding(number) if whole else replace(number, width=0.0)
 
 
-def _find_widths(number: Number, values: Floats, *, whole: bool) -> Floats:
+def _find_widths(number: NoisyNumber, values: Floats, *, whole: bool) -> Floats:
     """How far apart, on the scale of the noise, the ends lie of what was rounded to a value."""
     if number.scale is None:
         return np.full(1, number.width)
@@ -313,11 +313,11 @@ def _find_widths(number: Number, values: Floats, *, whole: bool) -> Floats:
     return width[np.isfinite(width)]
 
 
-def _refuse_rounding(number: Number) -> Number:
+def _refuse_rounding(number: NoisyNumber) -> NoisyNumber:
     raise _refuse(number.name, "was rounded coarsely after noise on another scale was added")
 
 
-def _add_own_error(number: Number, own_variance: float) -> Number:
+def _add_own_error(number: NoisyNumber, own_variance: float) -> NoisyNumber:
     """With the error that the measurement had anyway."""
     if not own_variance:
         return number
@@ -345,7 +345,9 @@ def _add_own_error(number: Number, own_variance: float) -> Number:
 # Covariances of noise
 
 
-def noise_covariance(numbers: Sequence[Number], noise: Mapping[str, Noise]) -> Floats:
+def noise_covariance(
+    numbers: Sequence[NoisyNumber], noise: Mapping[str, NoiseDescription]
+) -> Floats:
     """The covariance of the noise of all numbers; where it grows, its average."""
     covariance = np.zeros((len(numbers), len(numbers)))
     for a, number in enumerate(numbers):
@@ -377,7 +379,7 @@ def noise_covariances(problem: Problem) -> Floats:
     return covariances
 
 
-def covariance_between(noise: Mapping[str, Noise], first: str, second: str) -> float:
+def covariance_between(noise: Mapping[str, NoiseDescription], first: str, second: str) -> float:
     """The covariance of the noise of two variables."""
     description = noise.get(first)
     same = noise.get(second) == description
@@ -417,7 +419,9 @@ def add_strata_covariates(problem: Problem) -> Problem:
 # Categories
 
 
-def build_category(name: str, values: pl.Series, noise: Noise, strata: pl.DataFrame) -> Category:
+def build_category(
+    name: str, values: pl.Series, noise: NoiseDescription, strata: pl.DataFrame
+) -> Category:
     """A noised category with the log probability (density) of what was released, by level.
 
     Parameters

@@ -12,7 +12,7 @@ from sfumato.cells.noise.description import (
     Gaussian,
     Misclassification,
 )
-from sfumato.cells.noise.description import Noise as Described
+from sfumato.cells.noise.description import NoiseDescription as Described
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
 from sfumato.randomness import Draws, Key

@@ -28,7 +28,7 @@ from sfumato.analysis.exposure import (
     needs_exposure,
 )
 from sfumato.analysis.naive_fit import group_covariance
-from sfumato.analysis.problem import Exposure, Number, Posterior, Problem
+from sfumato.analysis.problem import Exposure, NoisyNumber, Posterior, Problem
 from sfumato.analysis.samplers.metropolis.start import describe_residuals
 from sfumato.analysis.samplers.mixture import Mixture
 from sfumato.kernels.arrays import Floats, Integers
@@ -292,7 +292,7 @@ def _draw_noise(problem: Problem, latent: Floats, rng: np.random.Generator) -> F
     return noise
 
 
-def _noise_variance(number: Number, latent: Floats, average: float) -> Floats | float:
+def _noise_variance(number: NoisyNumber, latent: Floats, average: float) -> Floats | float:
     if number.growth is None:
         return average
     return np.maximum(number.growth.variance(latent), 0.0)

@@ -28,7 +28,7 @@ ScalarFunction = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Number:
+class NoisyNumber:
     """A noised number.
 
     Parameters
@@ -72,13 +72,13 @@ class Number:
         """What an analyst would use who ignores the noise, but knows its mean and weight."""
         return self.true(self.observed)
 
-    def take(self, rows: Integers) -> Number:
+    def take(self, rows: Integers) -> NoisyNumber:
         """The same number of some records."""
         return replace(self, observed=self.observed[rows])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GeneralisedNumber(Number):
+class GeneralisedNumber(NoisyNumber):
     """A number that was released as a range: nothing but its cell is known.
 
     Parameters
@@ -301,10 +301,10 @@ class Problem:
     trials: Floats | None = field(default=None, repr=False)
     offset: Floats | None = field(default=None, repr=False)
     subtracted: Floats | None = field(default=None, repr=False)
-    outcome_number: Number | None = None
+    outcome_number: NoisyNumber | None = None
     outcome_category: Category | None = None
     outcome_levels: tuple[str, ...] = ()
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[NoisyNumber, ...] = ()
     categories: tuple[Category, ...] = ()
     error: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     terms: tuple[Term, ...]

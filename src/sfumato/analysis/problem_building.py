@@ -38,14 +38,14 @@ from sfumato.analysis.problem import (
     GeneralisedNumber,
     GroupingFactor,
     Link,
-    Number,
+    NoisyNumber,
     Problem,
     ScalarFunction,
     Shape,
     Term,
 )
 from sfumato.analysis.variables import ModelVariables
-from sfumato.cells.noise.description import Noise
+from sfumato.cells.noise.description import NoiseDescription
 from sfumato.errors import DataError, MeasureError
 from sfumato.kernels.arrays import Floats
 from sfumato.utility.models.covariates import MOST_LEVELS, format_level
@@ -102,7 +102,7 @@ def resolve_family(family: str, link: str | None) -> tuple[Family, Link]:
 def build_problem(
     formula: ModelFormula,
     variables: ModelVariables,
-    noise: Mapping[str, Noise],
+    noise: Mapping[str, NoiseDescription],
     *,
     family: Family,
     link: Link,
@@ -129,7 +129,7 @@ def build_problem(
     error, shift = noise_covariance(model.numbers, noise), dict[str, float]()
     if outcome.number is not None:
         number, shift = _decorrelate_outcome(noise, model, error, outcome.number)
-        outcome = Outcome(number.observed, number, None)
+        outcome = NoisyOutcome(number.observed, number, None)
     factors = _find_factors(formula, variables, model)
     problem = Problem(
         family=family,
@@ -172,23 +172,25 @@ def build_problem(
 # The outcome
 
 
-class Outcome(NamedTuple):
+class NoisyOutcome(NamedTuple):
     """The outcome as released, and its noise."""
 
     y: Floats
-    number: Number | None = None
+    number: NoisyNumber | None = None
     category: Category | None = None
     levels: tuple[str, ...] = ()
 
 
-def _build_outcome(formula: ModelFormula, variables: ModelVariables, family: Family) -> Outcome:
+def _build_outcome(
+    formula: ModelFormula, variables: ModelVariables, family: Family
+) -> NoisyOutcome:
     tilde = formula.fixed.tokens.index(FormulaToken("operator", "~"))
     names = [token.text for token in formula.fixed.tokens[:tilde] if token.kind == "name"]
     noised = {*variables.numbers, *variables.categories} & set(names)
     if not noised:
         if family in _OF_LEVELS:
             return _build_levels(formula, variables, family)
-        return Outcome(_build_clean_outcome(formula, variables, family))
+        return NoisyOutcome(_build_clean_outcome(formula, variables, family))
     name = next(iter(noised))
     if name in variables.categories:
         return _build_noised_category(formula, variables, name, family)
@@ -203,7 +205,7 @@ def _build_outcome(formula: ModelFormula, variables: ModelVariables, family: Fam
         number = _build_generalised_outcome(formula, number)
     elif formula.fixed.outcome is None:
         number = _drop_scale_of_outcome(formula, name, number)
-    return Outcome(number.observed, number)
+    return NoisyOutcome(number.observed, number)
 
 
 def _build_generalised_outcome(
@@ -217,7 +219,7 @@ def _build_generalised_outcome(
     return widen_for_outcome(number)
 
 
-def _drop_scale_of_outcome(formula: ModelFormula, name: str, number: Number) -> Number:
+def _drop_scale_of_outcome(formula: ModelFormula, name: str, number: NoisyNumber) -> NoisyNumber:
     """A model of log(y) needs no scale where the noise was added to log(y)."""
     outcome = formula.fixed.write_with_aliases().partition("~")[0].strip()
     try:
@@ -235,7 +237,7 @@ def _drop_scale_of_outcome(formula: ModelFormula, name: str, number: Number) -> 
 
 def _build_noised_category(
     formula: ModelFormula, variables: ModelVariables, name: str, family: Family
-) -> Outcome:
+) -> NoisyOutcome:
     category = variables.categories[name]
     alone = formula.fixed.outcome == name
     if family in _OF_LEVELS and alone:
@@ -243,7 +245,7 @@ def _build_noised_category(
             np.rint(np.nan_to_num(variables.columns[name])), 0, len(category.levels) - 1
         )
         _require_levels(variables, name, category.levels, family)
-        return Outcome(codes, None, category, category.levels)
+        return NoisyOutcome(codes, None, category, category.levels)
     if family != "bernoulli" or len(category.levels) != _BINARY or not alone:
         raise MeasureError(
             f"The noised or generalised outcome '{name}' is a category: a model needs one of two "
@@ -251,10 +253,10 @@ def _build_noised_category(
             hint='choose family="bernoulli", and name nothing but the variable before ~.',
         )
     released = (np.nan_to_num(variables.columns[name]) >= 1 / _BINARY).astype(float)
-    return Outcome(released, None, category)
+    return NoisyOutcome(released, None, category)
 
 
-def _build_levels(formula: ModelFormula, variables: ModelVariables, family: Family) -> Outcome:
+def _build_levels(formula: ModelFormula, variables: ModelVariables, family: Family) -> NoisyOutcome:
     """The codes of an outcome of several levels; numbers that stand for them may be any."""
     name = formula.fixed.outcome
     if name is None:
@@ -268,7 +270,7 @@ def _build_levels(formula: ModelFormula, variables: ModelVariables, family: Fami
         codes = positions.reshape(-1).astype(float)
         levels = tuple(map(format_level, values.tolist())) if len(values) <= MOST_LEVELS else ()
     _require_levels(variables, name, levels, family)
-    return Outcome(codes, levels=levels)
+    return NoisyOutcome(codes, levels=levels)
 
 
 def _require_levels(
@@ -363,11 +365,11 @@ def _build_offset(formula: ModelFormula, variables: ModelVariables) -> Floats | 
     return offset
 
 
-def _subtract_offset(outcome: Outcome, offset: Floats) -> Outcome:
+def _subtract_offset(outcome: NoisyOutcome, offset: Floats) -> NoisyOutcome:
     """The outcome of a linear model less its offset, which then needs no place in any engine."""
     number = outcome.number
     if number is None:
-        return Outcome(outcome.y - offset)
+        return NoisyOutcome(outcome.y - offset)
     if not number.is_homoscedastic_normal:
         raise MeasureError(
             f"The outcome '{number.name}' has noise that is not plain, so that no offset can be "
@@ -375,12 +377,12 @@ def _subtract_offset(outcome: Outcome, offset: Floats) -> Outcome:
             hint="make the offset a term of the formula.",
         )
     number = replace(number, observed=number.observed - offset)
-    return Outcome(number.observed, number)
+    return NoisyOutcome(number.observed, number)
 
 
 def _decorrelate_outcome(
-    noise: Mapping[str, Noise], model: ModelTerms, error: Floats, outcome: Number
-) -> tuple[Number, dict[str, float]]:
+    noise: Mapping[str, NoiseDescription], model: ModelTerms, error: Floats, outcome: NoisyNumber
+) -> tuple[NoisyNumber, dict[str, float]]:
     """The outcome less the noise that it shares with predictors, and what to add afterwards.
 
     The regression of the outcome's noise u on that of the predictors has slopes
@@ -432,7 +434,7 @@ class ModelTerms:
     """
 
     terms: tuple[Term, ...]
-    numbers: tuple[Number, ...]
+    numbers: tuple[NoisyNumber, ...]
 
 
 def build_terms(formula: Formula, variables: ModelVariables) -> ModelTerms:
@@ -640,8 +642,8 @@ def _refuse_level_products(terms: list[Term]) -> None:
 
 
 def _drop_undone_scales(
-    terms: list[Term], numbers: list[Number]
-) -> tuple[list[Term], list[Number]]:
+    terms: list[Term], numbers: list[NoisyNumber]
+) -> tuple[list[Term], list[NoisyNumber]]:
     """Noise added to a logarithm that the model takes as well is noise on the term itself."""
     terms, numbers = list(terms), list(numbers)
     for index, number in enumerate(numbers):
@@ -664,7 +666,7 @@ def _drop_undone_scales(
     return terms, numbers
 
 
-def _is_inverse(function: ScalarFunction | None, number: Number) -> bool:
+def _is_inverse(function: ScalarFunction | None, number: NoisyNumber) -> bool:
     call = function.call if isinstance(function, Transformation) else None
     scale = _SCALE_OF_FUNCTION.get(call or "")
     return number.scale is not None and scale == number.scale.name

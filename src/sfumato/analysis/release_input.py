@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from sfumato.analysis.generalised_cells import looks_generalised
 from sfumato.analysis.measurement_error import NoiseByStratum, strata_variables
 from sfumato.cells.noise.description import (
-    Noise,
+    NoiseDescription,
     StratifiedGaussian,
     read_description,
     read_descriptions,
@@ -61,7 +61,7 @@ class ReleaseInput:
     """
 
     data: Dataset
-    noise: Mapping[str, Noise]
+    noise: Mapping[str, NoiseDescription]
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     generalised: frozenset[str] = frozenset()
     clustered: Mapping[str, Clustered] = field(default_factory=dict)
@@ -139,7 +139,7 @@ def _refuse_undeclared_cells(data: Dataset, names: Collection[str]) -> None:
             )
 
 
-def _wrap_stratified_noise(noise: Mapping[str, Noise]) -> dict[str, Noise]:
+def _wrap_stratified_noise(noise: Mapping[str, NoiseDescription]) -> dict[str, NoiseDescription]:
     """Descriptions by variable, those that differ by stratum ready to be looked up by record."""
     return {
         name: NoiseByStratum(description)
@@ -206,8 +206,8 @@ def _read_accredited_noise(
     return noise
 
 
-def _read_description_of(name: str, description: Any) -> Noise:
-    if isinstance(description, Noise):
+def _read_description_of(name: str, description: Any) -> NoiseDescription:
+    if isinstance(description, NoiseDescription):
         return description
     if isinstance(description, Mapping):
         return read_description(name, description)

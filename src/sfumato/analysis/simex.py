@@ -15,8 +15,8 @@ from sfumato.analysis.fit_warnings import describe_left_out
 from sfumato.analysis.group_level import find_first_records, find_group_numbers
 from sfumato.analysis.measurement_error import StratifiedNumber, build_category, noise_covariances
 from sfumato.analysis.naive_fit import Estimates, fit_columns
-from sfumato.analysis.problem import Category, Number, Problem
-from sfumato.cells.noise.description import CodeNoise, Misclassification, Noise
+from sfumato.analysis.problem import Category, NoisyNumber, Problem
+from sfumato.cells.noise.description import CodeNoise, Misclassification, NoiseDescription
 from sfumato.cells.noise.transitions import draw_transitions
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask
@@ -29,7 +29,7 @@ _REPEATS, _LARGE = 40, 100_000
 def fit_by_simex(
     problem: Problem,
     columns: Mapping[str, Floats],
-    noise: Mapping[str, Noise],
+    noise: Mapping[str, NoiseDescription],
     seed: int,
 ) -> tuple[Estimates, tuple[str, ...]]:
     """Fit by simulation and extrapolation.
@@ -157,7 +157,7 @@ def _add_noise(problem: Problem, root: Floats, size: float, rng: np.random.Gener
     return perturbed
 
 
-def _perturb_number(number: Number, extra: Floats, average: float) -> Floats:
+def _perturb_number(number: NoisyNumber, extra: Floats, average: float) -> Floats:
     if number.growth is not None and average and not isinstance(number, StratifiedNumber):
         extra = extra * np.sqrt(number.growth.variance(number.observed) / average)
     return np.clip(number.observed + extra, number.low, number.high)
@@ -170,7 +170,7 @@ def _nearest_levels(category: Category, columns: Mapping[str, Floats]) -> Intege
     return np.where(np.isnan(codes), -1, nearest).astype(np.int64)
 
 
-def _transition_matrix(name: str, noise: Noise) -> Floats:
+def _transition_matrix(name: str, noise: NoiseDescription) -> Floats:
     """The probability that each true level is released as, or nearest to, each level."""
     if isinstance(noise, Misclassification) and noise.matrix is not None:
         return np.asarray(noise.matrix, float)

@@ -22,11 +22,11 @@ from sfumato.analysis.measurement_error import (
     is_numeric_noise,
     strata_variables,
 )
-from sfumato.analysis.problem import Category, Number, Partition
+from sfumato.analysis.problem import Category, NoisyNumber, Partition
 from sfumato.analysis.release_input import ReleaseInput
 from sfumato.analysis.tight_ranges import number_classes
 from sfumato.cells.codes import encode, encode_levels
-from sfumato.cells.noise.description import CodeNoise, Gaussian, Noise
+from sfumato.cells.noise.description import CodeNoise, Gaussian, NoiseDescription
 from sfumato.data import Dataset
 from sfumato.engines.local import find_positions
 from sfumato.errors import DataError
@@ -64,7 +64,7 @@ class ModelVariables:
 
     columns: Mapping[str, Floats] = field(repr=False)
     labels: Mapping[str, Sequence[str]]
-    numbers: Mapping[str, Number]
+    numbers: Mapping[str, NoisyNumber]
     categories: Mapping[str, Category]
     as_numbers: frozenset[str] = frozenset()
     ordered: frozenset[str] = frozenset()
@@ -143,7 +143,7 @@ def prepare_variables(
     outcome = formula.fixed.outcome
     columns: dict[str, Floats] = {}
     labels: dict[str, Sequence[str]] = {}
-    numbers: dict[str, Number] = {}
+    numbers: dict[str, NoisyNumber] = {}
     categories: dict[str, Category] = {}
     for name in dict.fromkeys([*formula.fixed.variables, *formula.offset_variables]):
         kind, own_variance = noise.get(name), measured.get(name, 0.0)
@@ -226,7 +226,7 @@ def _find_complete(batch: pl.DataFrame, required: Sequence[str]) -> pl.Series:
 
 def _build_cells(
     values: pl.Series, release: ReleaseInput, classes: Integers | None = None, k: int = 2
-) -> Number | Category:
+) -> NoisyNumber | Category:
     """A variable of which cells were released, or that was cut off at limits."""
     name, column = values.name, release.data.schema[values.name]
     if name in release.cut:
@@ -261,7 +261,7 @@ def _number_groups(released: pl.DataFrame, by: Sequence[str]) -> Integers:
 
 def _find_latent(
     formula: ModelFormula,
-    noise: Mapping[str, Noise],
+    noise: Mapping[str, NoiseDescription],
     measured: Mapping[str, float],
     generalised: Collection[str],
 ) -> set[str]:
@@ -277,7 +277,7 @@ def _find_latent(
 
 
 def _require_usable(
-    noise: Mapping[str, Noise],
+    noise: Mapping[str, NoiseDescription],
     formula: ModelFormula,
     measured: Mapping[str, float],
     trials: str | None,
@@ -348,7 +348,7 @@ def _read_numbers(name: str, values: pl.Series) -> Floats:
     return numbers
 
 
-def _find_released_level(category: Category, values: pl.Series, noise: Noise) -> Floats:
+def _find_released_level(category: Category, values: pl.Series, noise: NoiseDescription) -> Floats:
     """The index of the released level; between two where a number was released."""
     if isinstance(noise, CodeNoise) and noise.ends != "round":
         positions: Floats = values.cast(pl.Float64).fill_null(np.nan).to_numpy() - noise.codes[0]

@@ -28,7 +28,7 @@ _CODED = 31
 
 
 @dataclass(frozen=True, eq=False)
-class Closeness:
+class SubsetCloseness:
     """Which records lie close to their original, variable by variable.
 
     Parameters
@@ -64,10 +64,12 @@ class Closeness:
         return np.asarray((close | ~known).all(axis=1) & known.any(axis=1), bool)
 
 
-def find_close(original: Floats, released: Floats, spread: Floats, within: float) -> Closeness:
+def find_close(
+    original: Floats, released: Floats, spread: Floats, within: float
+) -> SubsetCloseness:
     """Which values lie within some standard deviations of where they were."""
     change = np.abs(released - original) / spread
-    return Closeness(np.less_equal(change, within), ~np.isnan(change))
+    return SubsetCloseness(np.less_equal(change, within), ~np.isnan(change))
 
 
 def share_rescaled(original: Floats, released: Floats, spread: Floats, within: float) -> float:
@@ -105,7 +107,7 @@ class WorstSubset:
     exhaustive: bool
 
 
-def find_worst_subset(closeness: Closeness) -> WorstSubset:
+def find_worst_subset(closeness: SubsetCloseness) -> WorstSubset:
     """The variable, the pair and the subset in which the largest share lies close.
 
     Without missing values no subset is worse than its worst variable: whoever is close in several
@@ -115,7 +117,7 @@ def find_worst_subset(closeness: Closeness) -> WorstSubset:
     Examples
     --------
     >>> close = np.array([[True, False], [True, False], [True, True]])
-    >>> worst = find_worst_subset(Closeness(close, np.ones_like(close)))
+    >>> worst = find_worst_subset(SubsetCloseness(close, np.ones_like(close)))
     >>> worst.columns, worst.share, round(worst.pair_share, 2)
     ((0,), 1.0, 0.33)
     """
@@ -171,7 +173,7 @@ def share_by_chance(
 
 
 def _search(
-    patterns: Closeness, start: tuple[int, ...], singles: Sequence[float]
+    patterns: SubsetCloseness, start: tuple[int, ...], singles: Sequence[float]
 ) -> tuple[tuple[int, ...], bool]:
     width = len(singles)
     if width <= _WIDEST and (2**width) * len(patterns.close) <= _EFFORT:
@@ -191,7 +193,7 @@ def _search(
     return best, False
 
 
-def _find_worst_pair(patterns: Closeness, singles: Sequence[float]) -> tuple[int, int] | None:
+def _find_worst_pair(patterns: SubsetCloseness, singles: Sequence[float]) -> tuple[int, int] | None:
     width = len(singles)
     if width == 1:
         return None
@@ -203,7 +205,7 @@ def _find_worst_pair(patterns: Closeness, singles: Sequence[float]) -> tuple[int
     return max(pairs, key=lambda pair: (patterns.share(pair), (-pair[0], -pair[1])))
 
 
-def count_patterns(closeness: Closeness) -> Closeness:
+def count_patterns(closeness: SubsetCloseness) -> SubsetCloseness:
     """The distinct rows of what is close and known, and how many records have each."""
     width = closeness.close.shape[1]
     table = np.concatenate([closeness.close & closeness.known, closeness.known], axis=1)
@@ -214,4 +216,4 @@ def count_patterns(closeness: Closeness) -> Closeness:
         packed = np.packbits(table, axis=1)
         _, first, of = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     counts = count_codes(of.ravel(), closeness.counts, len(first))
-    return Closeness(table[first, :width], table[first, width:], counts)
+    return SubsetCloseness(table[first, :width], table[first, width:], counts)

@@ -28,7 +28,7 @@ def mark_unchanged(original: Dataset, released: Dataset, name: str) -> Mask:
         return before.cast(pl.Float64).eq_missing(after.cast(pl.Float64)).to_numpy()
     if before.dtype.is_temporal() and after.dtype.is_temporal():
         return before.cast(pl.Datetime("us")).eq_missing(after.cast(pl.Datetime("us"))).to_numpy()
-    before_texts, after_texts = _WrittenCells.of(before), _WrittenCells.of(after)
+    before_texts, after_texts = _CellsAsWritten.of(before), _CellsAsWritten.of(after)
     same = np.empty(len(before), bool)
     # Part by part: all cells as text would take more memory than the data.
     for part in split_rows(len(same)):
@@ -38,17 +38,17 @@ def mark_unchanged(original: Dataset, released: Dataset, name: str) -> Mask:
 
 def write_cells(values: pl.Series) -> pl.Series:
     """Values as the text of their cells."""
-    return _WrittenCells.of(values).take(slice(None)).alias(values.name)
+    return _CellsAsWritten.of(values).take(slice(None)).alias(values.name)
 
 
-class _WrittenCells(NamedTuple):
+class _CellsAsWritten(NamedTuple):
     """The texts of cells, and which of them each record has; None: one each, in their order."""
 
     texts: pl.Series
     positions: pl.Series | None
 
     @classmethod
-    def of(cls, values: pl.Series) -> _WrittenCells:
+    def of(cls, values: pl.Series) -> _CellsAsWritten:
         if values.dtype == pl.String:
             return cls(values, None)
         # Each distinct value once: formatting is slow, and values repeat.

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.analysis.efficiency import Efficiency
+from sfumato.analysis.efficiency import PredictedEfficiency
 from sfumato.analysis.efficiency import efficiency as run_efficiency
 from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json, show_table
@@ -194,13 +194,13 @@ def _parse_family(text: str) -> Family:
     return text  # type: ignore[return-value]
 
 
-def _measure_loss(data: Dataset, step: Noise, formula: str, family: Family) -> Efficiency:
+def _measure_loss(data: Dataset, step: Noise, formula: str, family: Family) -> PredictedEfficiency:
     fitted = step.fit(data, engine_for(data.frame))
     return run_efficiency(data, step.describes(fitted, data.schema), formula, family)
 
 
 def _to_json(
-    calibration: Calibrated, losses: list[Efficiency], write: Path | None
+    calibration: Calibrated, losses: list[PredictedEfficiency], write: Path | None
 ) -> dict[str, Any]:
     return {
         "met": calibration.met,
@@ -235,7 +235,7 @@ def _to_json(
     }
 
 
-def _show(calibration: Calibrated, losses: list[Efficiency], *, quiet: bool) -> None:
+def _show(calibration: Calibrated, losses: list[PredictedEfficiency], *, quiet: bool) -> None:
     shares = calibration.step.variance_share
     rows = (
         [(name, f"{entry:.3g}") for name, entry in shares.items()]

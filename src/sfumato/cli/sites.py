@@ -59,11 +59,11 @@ def site(
     """
     from sfumato.outputs.log import Log
     from sfumato.sites.answering import answer
-    from sfumato.sites.bundle import Round
+    from sfumato.sites.bundle import FitRound
     from sfumato.sites.request import SiteRequest
 
     wanted = SiteRequest.load(request)
-    current = None if round_file is None else Round.load(round_file)
+    current = None if round_file is None else FitRound.load(round_file)
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         tell("reading", 0, 1)
         loaded = Plan.load(plan) if plan else None

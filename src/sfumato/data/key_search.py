@@ -38,7 +38,7 @@ class SuggestedKey:
 
 
 @dataclass(frozen=True, eq=False)
-class _Candidate:
+class _KeyCandidate:
     """A column that may be one side of a key."""
 
     table: str
@@ -132,15 +132,15 @@ def check_key(tables: Mapping[str, Dataset], key: ForeignKey) -> KeyCheck:
     return KeyCheck(rows=len(referring), orphans=int((rows < 0).sum()), repeated=repeated)
 
 
-def _list_columns(table: str, data: Dataset) -> Iterator[_Candidate]:
+def _list_columns(table: str, data: Dataset) -> Iterator[_KeyCandidate]:
     for name in data.columns:
         values = data.column(name)
         is_text = values.dtype in (pl.String, pl.Categorical, pl.Enum)
         if (is_text or values.dtype.is_integer()) and values.count():
-            yield _Candidate(table, name, digest_identifiers([values]), is_text)
+            yield _KeyCandidate(table, name, digest_identifiers([values]), is_text)
 
 
-def _rank(column: _Candidate, target: _Candidate) -> int | None:
+def _rank(column: _KeyCandidate, target: _KeyCandidate) -> int | None:
     """How well the names agree, 0 best; None where nothing speaks for a key."""
     mine, theirs = fold_name(column.variable), fold_name(target.variable)
     owner = fold_name(target.table)
@@ -156,11 +156,11 @@ def _rank(column: _Candidate, target: _Candidate) -> int | None:
     return None
 
 
-def _are_telling(column: _Candidate) -> bool:
+def _are_telling(column: _KeyCandidate) -> bool:
     return len(np.unique(column.known, axis=0)) >= _SEVERAL
 
 
-def _count_orphans(column: _Candidate, target: _Candidate) -> int | None:
+def _count_orphans(column: _KeyCandidate, target: _KeyCandidate) -> int | None:
     """Rows that lead nowhere; None where too many do for a key."""
     rows = match_identities(target.words, column.words)
     rows[~column.words.any(axis=1)] = -1
@@ -169,7 +169,7 @@ def _count_orphans(column: _Candidate, target: _Candidate) -> int | None:
     return orphans if orphans <= allowed else None
 
 
-def _is_reverse_key(column: _Candidate, target: _Candidate, rank: int) -> bool:
+def _is_reverse_key(column: _KeyCandidate, target: _KeyCandidate, rank: int) -> bool:
     """Whether the key rather leads the other way: both name their rows, and the other has more."""
     if not column.names_rows:
         return False

@@ -153,7 +153,7 @@ class CodeNoise(RowWise):
         """The categories, and whose they are."""
         return tuple(dict.fromkeys((*self.variables, *schema.having("person", "cluster"))))
 
-    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.Noise]:
+    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.NoiseDescription]:
         """The noise on each variable."""
         del schema
         require_common_levels(fitted)

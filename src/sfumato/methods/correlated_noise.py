@@ -18,7 +18,7 @@ from sfumato.cells.codes import (
     sort_strata,
     to_plain,
 )
-from sfumato.cells.noise.description import CorrelatedGaussian, Noise, StratifiedGaussian
+from sfumato.cells.noise.description import CorrelatedGaussian, NoiseDescription, StratifiedGaussian
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError
@@ -192,7 +192,7 @@ class CorrelatedNoise(RowWise):
                 stacklevel=4,
             )
 
-    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, Noise]:
+    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, NoiseDescription]:
         """One description of all variables together, under the name of each."""
         del schema
         weight = math.sqrt(1 - self.noise_share)
@@ -201,7 +201,7 @@ class CorrelatedNoise(RowWise):
             for moments in fitted["strata"]
         ]
         steps = {name: step for name, step in fitted["steps"].items() if step} or None
-        noise: Noise
+        noise: NoiseDescription
         if self.strata:
             noise = StratifiedGaussian(
                 variables=self.variables, weight=weight, strata=strata, steps=steps

@@ -78,10 +78,12 @@ class LDiversity(ClusteringMethod):
 
     def rules(self, data: Dataset, known: Sequence[str], engine: Engine) -> list[ConfidentialRule]:
         """Each confidential variable is l-diverse in every cluster, however its values are read."""
-        from sfumato.kernels.clustering.closeness import Rule
+        from sfumato.kernels.clustering.closeness import ClosenessRule
 
         rules = []
         for levels in read_confidential(data, self.confidential, known, engine, apart=False):
             require_diverse(levels, self.l, self.kind, self.c)
-            rules.append(levels.make_rule(levels.variable.codes, Rule(self.kind, self.l, c=self.c)))
+            rules.append(
+                levels.make_rule(levels.variable.codes, ClosenessRule(self.kind, self.l, c=self.c))
+            )
         return rules

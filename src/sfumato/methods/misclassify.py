@@ -335,7 +335,7 @@ class Misclassify(RowWise):
             )
         return to_near(levels, floor)
 
-    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.Noise]:
+    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.NoiseDescription]:
         """The matrix of each variable, or those of its strata."""
         del schema
         require_common_levels(fitted)

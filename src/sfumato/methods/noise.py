@@ -13,7 +13,7 @@ import polars as pl
 from pydantic import Field, model_validator
 
 from sfumato.cells.noise.description import Gaussian, Laplace, read_description
-from sfumato.cells.noise.description import Noise as Described
+from sfumato.cells.noise.description import NoiseDescription as Described
 from sfumato.cells.noise.scales import Finite, Growth, Scale
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine

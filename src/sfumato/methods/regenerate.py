@@ -28,7 +28,7 @@ from sfumato.methods._persons import (
 from sfumato.methods._regeneration.allocation import allocate, apportion
 from sfumato.methods._regeneration.masked_cells import (
     PARTIAL_HINT,
-    MaskedCells,
+    MaskedColumn,
     cast_texts,
     draw_from_domain,
     draw_values,
@@ -240,7 +240,7 @@ class Regenerate(Method):
     def _fill_by_counts(
         self,
         values: pl.Series,
-        cells: MaskedCells,
+        cells: MaskedColumn,
         choice: pl.Series,
         wanted: Integers,
         column: Column,
@@ -253,7 +253,7 @@ class Regenerate(Method):
         return values.scatter(ranked, choice.gather(allocated))
 
     def _fill_by_observed_values(
-        self, values: pl.Series, cells: MaskedCells, column: Column, draws: Draws
+        self, values: pl.Series, cells: MaskedColumn, column: Column, draws: Draws
     ) -> pl.Series:
         """Fill cells by the unmasked values; where a cell says something, by those that fit."""
         name, u = values.name, draws.uniform(values.name, 1)
@@ -278,7 +278,7 @@ class Regenerate(Method):
         return filled.scatter(rows, pl.Series(texts, dtype=values.dtype))
 
     def _count_wanted_values(
-        self, values: pl.Series, cells: MaskedCells, masked: int
+        self, values: pl.Series, cells: MaskedColumn, masked: int
     ) -> tuple[pl.Series, Integers]:
         """The values to hand out, in rising order, and how often each, by the counts given."""
         name = values.name
@@ -307,7 +307,7 @@ class Regenerate(Method):
         return table["value"].alias(name), counts.astype(np.int64)
 
     def _allocate(
-        self, cells: MaskedCells, choice: pl.Series, wanted: Integers, column: Column
+        self, cells: MaskedColumn, choice: pl.Series, wanted: Integers, column: Column
     ) -> Integers:
         """For the masked cells, sort after sort, which of the values each gets."""
         fits = find_fitting_values(cells, choice, column)

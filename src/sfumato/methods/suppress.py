@@ -17,7 +17,7 @@ from sfumato.kernels.arrays import Mask
 from sfumato.method import Fitted, Method, Strength
 from sfumato.methods._persons import count_alike, has_persons
 from sfumato.methods._suppression.local_suppression import (
-    Rows,
+    DifferentRows,
     Subset,
     drop_included_subsets,
     encode_rows,
@@ -167,7 +167,7 @@ class Suppress(Method):
         codes = encode_rows(values)
         # In the order of the values: engines return rows in any order.
         order = np.lexsort(codes.T[::-1])
-        rows = Rows(codes[order], np.asarray(counts, np.int64)[order])
+        rows = DifferentRows(codes[order], np.asarray(counts, np.int64)[order])
         weights = [(self.spare or {}).get(name, 1.0) for name in names]
         mask = np.empty(codes.shape, bool)
         mask[order] = find_cells(rows, self.k, weights, self._list_subsets(names))

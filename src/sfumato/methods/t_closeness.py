@@ -170,7 +170,7 @@ class TCloseness(ClusteringMethod):
 
     def _keep_close(self, data: Dataset, levels: ConfidentialLevels) -> Iterator[ConfidentialRule]:
         """The bound on a variable, with missing as a value and without."""
-        from sfumato.kernels.clustering.closeness import Rule
+        from sfumato.kernels.clustering.closeness import ClosenessRule
 
         # The very codes, order and tree by which `closeness` measures.
         variable = choose_ground_distance(data, levels.variable, self.distance)
@@ -179,18 +179,18 @@ class TCloseness(ClusteringMethod):
             return
         limit = math.inf if t is None else t
         kind: Literal["ordered", "equal"] = "ordered" if variable.distance == "ordered" else "equal"
-        yield levels.make_rule(variable.codes, Rule(kind, limit, tree=variable.tree))
+        yield levels.make_rule(variable.codes, ClosenessRule(kind, limit, tree=variable.tree))
         if variable.missing and len(variable.counts) > 1:
             present = variable.leave_out_missing()
-            yield levels.make_rule(present.codes, Rule(kind, limit, tree=present.tree))
+            yield levels.make_rule(present.codes, ClosenessRule(kind, limit, tree=present.tree))
 
     def _keep_diverse(self, levels: ConfidentialLevels) -> Iterator[ConfidentialRule]:
-        from sfumato.kernels.clustering.closeness import Rule
+        from sfumato.kernels.clustering.closeness import ClosenessRule
 
         least = _bound_of(self.l, levels.variable.name)
         if least is not None:
             require_diverse(levels, least)
-            yield levels.make_rule(levels.variable.codes, Rule("distinct", least))
+            yield levels.make_rule(levels.variable.codes, ClosenessRule("distinct", least))
 
 
 def _bound_of(bound: float | dict[str, float] | dict[str, int] | None, name: str) -> float | None:

@@ -160,7 +160,7 @@ def _is_same_kind(first: Method, second: Method) -> bool:
 
 
 @dataclass(frozen=True)
-class _Block:
+class _TextBlock:
     """The lines of a table, with the comments and empty lines before it.
 
     Parameters
@@ -177,8 +177,8 @@ class _Block:
     begins_step: bool = False
 
 
-def _split_blocks(text: str) -> list[_Block]:
-    blocks = [_Block("", "", [])]
+def _split_blocks(text: str) -> list[_TextBlock]:
+    blocks = [_TextBlock("", "", [])]
     for line in text.split("\n"):
         header = _HEADER.match(line)
         if header:
@@ -189,14 +189,14 @@ def _split_blocks(text: str) -> list[_Block]:
             section = next(part for part in header.groups()[1:] if part is not None)
             label = line[header.end() :].strip().lstrip(".").partition("]")[0].strip().strip("\"'")
             begins = section == "steps" and header[1] == "[[" and not label
-            blocks.append(_Block(section, label, [*before[count:], line], begins))
+            blocks.append(_TextBlock(section, label, [*before[count:], line], begins))
             del before[count:]
         else:
             blocks[-1].lines.append(line)
     return blocks
 
 
-def _gather_steps(blocks: list[_Block]) -> list[list[str]]:
+def _gather_steps(blocks: list[_TextBlock]) -> list[list[str]]:
     """The lines of each step, tables within it included."""
     steps: list[list[str]] = []
     for block in blocks:
@@ -208,7 +208,7 @@ def _gather_steps(blocks: list[_Block]) -> list[list[str]]:
 
 
 def _write_blocks(
-    blocks: list[_Block], steps: list[UpdatedStep], plan: Plan, evaluate: Mapping[str, Measure]
+    blocks: list[_TextBlock], steps: list[UpdatedStep], plan: Plan, evaluate: Mapping[str, Measure]
 ) -> str:
     """All blocks as they were, but for steps and measures that are written anew."""
     lines: list[str] = []
@@ -217,7 +217,7 @@ def _write_blocks(
         # Before what must hold, or at the end.
         later = ("targets", "evaluate", "release")
         first = next((i for i, b in enumerate(blocks) if b.section in later), len(blocks))
-    for position, block in enumerate([*blocks, _Block("end", "", [])]):
+    for position, block in enumerate([*blocks, _TextBlock("end", "", [])]):
         if position == first:
             lines += _write_steps(steps, block)
         if block.section == "steps":
@@ -237,7 +237,7 @@ def _write_blocks(
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _write_steps(steps: list[UpdatedStep], first: _Block) -> list[str]:
+def _write_steps(steps: list[UpdatedStep], first: _TextBlock) -> list[str]:
     heading = _find_heading(first) if first.section == "steps" else []
     lines = list(heading)
     for item in steps:
@@ -253,7 +253,7 @@ def _write_steps(steps: list[UpdatedStep], first: _Block) -> list[str]:
     return lines
 
 
-def _find_heading(block: _Block) -> list[str]:
+def _find_heading(block: _TextBlock) -> list[str]:
     """The comment above the first step, up to an empty line after it: it is about all steps."""
     header = next(i for i, line in enumerate(block.lines) if _HEADER.match(line))
     before = block.lines[:header]

@@ -60,7 +60,7 @@ def find_least_known(data: Dataset, known: Sequence[str], engine: Engine) -> Lea
     pairs = list(combinations(range(len(known)), 2))
     if size * len(pairs) > _MOST_CELLS:
         return None
-    search = _Search(
+    search = _KnownSearch(
         CellCodes.of(rows.data, known, size),
         rows.counts,
         find_persons(data) if engine.in_memory else None,
@@ -106,7 +106,7 @@ def find_keys(
     [('age',), ('sex', 'age')]
     """
     size, names = len(data), list(known)
-    search = _Search(CellCodes.of(data, names, size), None, find_persons(data))
+    search = _KnownSearch(CellCodes.of(data, names, size), None, find_persons(data))
     keys: list[tuple[str, ...]] = [()]
     key_of = np.zeros(size, np.int32)
     for number in range(1, min(most, len(names)) + 1):
@@ -202,7 +202,7 @@ class KnownRows:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _KnownSearch:
     """Rows, how many records each stands for, and whose each is."""
 
     codes: CellCodes

@@ -29,7 +29,7 @@ from sfumato.risk._attacks.attacker_view import (
     view_release,
 )
 from sfumato.risk._attacks.inference import (
-    Persons,
+    SecretOwners,
     find_averaged_classes,
     infer_secrets,
     rate_of_best_guess,
@@ -207,7 +207,7 @@ class AttributeInference(Measure):
         views, secrets, warnings = self._view(original, released)
         members = self._members(views, secrets, find_persons(original))
         known, truths = ([view.read(control) for view in group] for group in (views, secrets))
-        others = Persons(known, truths, np.arange(len(control)), members=False)
+        others = SecretOwners(known, truths, np.arange(len(control)), members=False)
         by_distance, by_noise = (
             self._evidence(
                 original,
@@ -233,7 +233,7 @@ class AttributeInference(Measure):
 
     def _members(
         self, views: list[VariableView], secrets: list[VariableView], owners: Integers | None
-    ) -> Persons:
+    ) -> SecretOwners:
         all_views = [*views, *secrets]
         rows = (
             sample_records(all_views, self.individuals)
@@ -241,13 +241,13 @@ class AttributeInference(Measure):
             else sample_persons(all_views, owners, self.individuals)
         )
         known, truths = ([view.persons for view in group] for group in (views, secrets))
-        return Persons(known, truths, rows, members=True, owners=owners)
+        return SecretOwners(known, truths, rows, members=True, owners=owners)
 
     def _infer(
         self,
         views: list[VariableView],
         secrets: list[VariableView],
-        persons: Persons,
+        persons: SecretOwners,
         *,
         by_noise: bool,
     ) -> tuple[Floats, Floats]:
@@ -264,7 +264,7 @@ class AttributeInference(Measure):
         self,
         original: Dataset,
         secrets: list[VariableView],
-        members: Persons,
+        members: SecretOwners,
         rates: Floats,
         controls: Floats,
         texts: tuple[str, tuple[str, ...]],

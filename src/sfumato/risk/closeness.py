@@ -186,9 +186,9 @@ class Closeness(Measure):
 
 def distances(by: GroundDistance, classes: EquivalenceClasses) -> Floats:
     """The t of every class in one variable."""
-    from sfumato.kernels.clustering.closeness import Rule
+    from sfumato.kernels.clustering.closeness import ClosenessRule
 
-    rule = Rule("ordered" if by.distance == "ordered" else "equal", 0.0, tree=by.tree)
+    rule = ClosenessRule("ordered" if by.distance == "ordered" else "equal", 0.0, tree=by.tree)
     return score_classes(classes, by.codes, by.counts, [rule])[0]
 
 

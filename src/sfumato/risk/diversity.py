@@ -199,10 +199,10 @@ class Diversity(Measure):
     def _score_codes(
         self, codes: Codes, classes: EquivalenceClasses, *, filled: bool
     ) -> dict[Kind, Floats]:
-        from sfumato.kernels.clustering.closeness import Rule
+        from sfumato.kernels.clustering.closeness import ClosenessRule
 
         counts = count_codes(codes, classes.counts)
-        rules = [Rule(kind, 0.0, c=self.c) for kind in _KINDS]
+        rules = [ClosenessRule(kind, 0.0, c=self.c) for kind in _KINDS]
         by_kind = score_classes(classes, codes, counts, rules, filled=filled)
         scores = dict(zip(_KINDS, by_kind, strict=True))
         # The entropy of one value is 0 but for its last bit.

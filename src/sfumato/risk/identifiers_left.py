@@ -23,7 +23,7 @@ from sfumato.profiles import Identifier, load_profile
 from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
 from sfumato.schema.inference.formats import FORMATS, find_format
 from sfumato.schema.inference.names import SIGNS, find_signs
-from sfumato.schema.inference.profile import Profile, read_profiles
+from sfumato.schema.inference.profile import ValueProfile, read_profiles
 from sfumato.schema.inference.suggestions import infer_role
 
 LARGE = 20_000
@@ -193,7 +193,7 @@ def recognise_identifiers(
 
 def _recognise(
     name: str,
-    values: Profile,
+    values: ValueProfile,
     by_sign: Mapping[str, Identifier],
     by_format: Mapping[str, Identifier],
 ) -> Identifier | None:

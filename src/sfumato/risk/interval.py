@@ -13,7 +13,7 @@ from pydantic import Field
 from sfumato.cells.classes import find_persons
 from sfumato.cells.pairs import FEWEST_TO_FIT, Pair, compare_numbers, rescale_released
 from sfumato.cells.standardisation import chance_shifts, describe_incomplete, means_and_deviations
-from sfumato.cells.subsets import Closeness, WorstSubset, find_worst_subset, share_by_chance
+from sfumato.cells.subsets import SubsetCloseness, WorstSubset, find_worst_subset, share_by_chance
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
@@ -160,12 +160,12 @@ def _count_outside(original: Floats, released: Floats, widths: Floats) -> tuple[
     return outside, known
 
 
-def _find_close(original: Floats, released: Floats, widths: Floats) -> Closeness:
+def _find_close(original: Floats, released: Floats, widths: Floats) -> SubsetCloseness:
     gaps = np.column_stack([_gap(*sides) for sides in zip(original.T, released.T, strict=True)])
-    return Closeness(gaps <= widths, ~np.isnan(gaps))
+    return SubsetCloseness(gaps <= widths, ~np.isnan(gaps))
 
 
-def _join_rows(closeness: Closeness, owners: Integers | None) -> Closeness:
+def _join_rows(closeness: SubsetCloseness, owners: Integers | None) -> SubsetCloseness:
     """A row for each person: close in a variable, or known, if any of their rows is."""
     if owners is None:
         return closeness
@@ -173,7 +173,7 @@ def _join_rows(closeness: Closeness, owners: Integers | None) -> Closeness:
     joined = [np.zeros((int(persons.max()) + 1, closeness.close.shape[1]), bool) for _ in "ab"]
     for table, rows in zip(joined, (closeness.close, closeness.known), strict=True):
         np.logical_or.at(table, persons, rows)
-    return Closeness(joined[0], joined[1])
+    return SubsetCloseness(joined[0], joined[1])
 
 
 def _count(rows: Mask, owners: Integers | None) -> int:

@@ -36,7 +36,7 @@ _UNREADABLE = ("pseudonyms", "deidentified", "lists")
 
 
 @dataclass(frozen=True)
-class Bar:
+class DistributionBar:
     """One bar: what it stands for, how many bins wide it is, and the share of the records."""
 
     label: str
@@ -87,7 +87,7 @@ def _is_number(original: Dataset, name: str) -> bool:
     return dtype.is_numeric() or dtype.is_temporal()
 
 
-def _draw_bars(original: Dataset, released: Dataset, name: str) -> Iterator[Bar]:
+def _draw_bars(original: Dataset, released: Dataset, name: str) -> Iterator[DistributionBar]:
     values, cells = original.column(name), released.column(name)
     before, after = original.schema[name], released.schema[name]
     count = len(values)
@@ -166,7 +166,7 @@ def _round_up(width: float) -> float:
 
 def _merge_bins(
     edges: Floats, before: Floats, after: Floats, *, count: int, dates: bool
-) -> Iterator[Bar]:
+) -> Iterator[DistributionBar]:
     """Neighbouring bins together, until none stands for some but fewer than ten records."""
     groups = [[number] for number in range(len(edges) + 1)]
 
@@ -186,7 +186,9 @@ def _merge_bins(
         low = _format_edge(edges[group[0] - 1], dates=dates) if group[0] else ""
         high = _format_edge(edges[group[-1]], dates=dates) if group[-1] < len(edges) else ""
         label = f"{low} to {high}" if low and high else f"under {high}" if high else f"from {low}"
-        yield Bar(label, len(group), float(before[group].sum()), float(after[group].sum()))
+        yield DistributionBar(
+            label, len(group), float(before[group].sum()), float(after[group].sum())
+        )
 
 
 def _format_edge(edge: float, *, dates: bool) -> str:
@@ -198,7 +200,7 @@ def _format_edge(edge: float, *, dates: bool) -> str:
 
 def _merge_levels(
     levels: Sequence[str], before: Floats, after: Floats, *, count: int, column: Column
-) -> Iterator[Bar]:
+) -> Iterator[DistributionBar]:
     """The most frequent levels by name, in their order where they have one; the others together."""
     frequent = [n for n in range(len(levels)) if round(before[n] * count) >= FEWEST]
     ranked = sorted(frequent, key=lambda n: -before[n])[:_MOST_LEVELS]
@@ -206,14 +208,14 @@ def _merge_levels(
     words = column.labels or {}
     for number in shown:
         label = words.get(levels[number], levels[number])
-        yield Bar(label, 1, float(before[number]), float(after[number]))
+        yield DistributionBar(label, 1, float(before[number]), float(after[number]))
     others = [n for n in range(len(levels)) if n not in shown]
     # A released value that is none of the levels, such as "other", is in the last place.
     shares = float(before[others].sum() + before[-1]), float(after[others].sum() + after[-1])
     if round(shares[0] * count) >= FEWEST or (not shares[0] and shares[1] > 0):
-        yield Bar("all others", 1, *shares)
+        yield DistributionBar("all others", 1, *shares)
 
 
-def _draw_missing(before: float, after: float, count: int) -> Iterator[Bar]:
+def _draw_missing(before: float, after: float, count: int) -> Iterator[DistributionBar]:
     if round(before * count) >= FEWEST:
-        yield Bar("missing", 1, before, after)
+        yield DistributionBar("missing", 1, before, after)

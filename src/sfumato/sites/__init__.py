@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.sites.answering import answer
-    from sfumato.sites.bundle import Bundle, Round
+    from sfumato.sites.bundle import Bundle, FitRound
     from sfumato.sites.combining import PooledResults, combine, run_rounds
     from sfumato.sites.request import SiteRequest
 
 _HOMES = {
     "Bundle": "bundle",
     "PooledResults": "combining",
-    "Round": "bundle",
+    "FitRound": "bundle",
     "SiteRequest": "request",
     "answer": "answering",
     "combine": "combining",
     "run_rounds": "combining",
 }
 
-__all__ = ["Bundle", "PooledResults", "Round", "SiteRequest", "answer", "combine", "run_rounds"]
+__all__ = ["Bundle", "FitRound", "PooledResults", "SiteRequest", "answer", "combine", "run_rounds"]
 
 
 def __getattr__(name: str) -> Any:

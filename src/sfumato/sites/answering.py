@@ -31,13 +31,13 @@ from sfumato.sites.bundle import (
     BoxAnswer,
     Bundle,
     CrosstabAnswer,
+    FitRound,
     GridAnswer,
     HistogramAnswer,
     JoinedBins,
     LifeTable,
     QuantileSketch,
     RangesAnswer,
-    Round,
     ScatterAnswer,
     SurvivalAnswer,
     Withheld,
@@ -55,7 +55,7 @@ from sfumato.sites.suppression import (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Draft:
+class _AnswerDraft:
     """An answer before the log has seen it.
 
     Parameters
@@ -81,7 +81,7 @@ class _Site:
     rules: Rules
     log: Log
     key: Keyed
-    round: Round | None
+    round: FitRound | None
 
 
 def answer(
@@ -90,7 +90,7 @@ def answer(
     *,
     site: str,
     log: Log,
-    round: Round | str | Path | None = None,  # noqa: A002 - the field's word
+    round: FitRound | str | Path | None = None,  # noqa: A002 - the field's word
     key: Keyed = None,
 ) -> Bundle:
     """Answer a request with what may leave under the site's rules.
@@ -125,7 +125,7 @@ def answer(
     if not isinstance(log, Log):
         raise PlanError("log must be a Log.", hint="for instance log=sf.outputs.Log('outputs').")
     wanted = request if isinstance(request, SiteRequest) else SiteRequest.load(request)
-    current = Round.load(round) if isinstance(round, (str, Path)) else round
+    current = FitRound.load(round) if isinstance(round, (str, Path)) else round
     if current is not None and current.request != wanted.digest:
         raise PlanError(
             "The round belongs to another request.", hint="take the request with which it began."
@@ -190,7 +190,7 @@ def _describe(request: SiteRequest, result: Any, **judgement: Any) -> Output:
 # Ranges
 
 
-def _draft_ranges(site: _Site, result: Any) -> _Draft:
+def _draft_ranges(site: _Site, result: Any) -> _AnswerDraft:
     """Where at least k records lie at or beyond, rounded outwards: no end is anybody's value."""
     ranges, request = {}, site.request.digest[:16]
     for name in result.of:
@@ -208,13 +208,13 @@ def _draft_ranges(site: _Site, result: Any) -> _Draft:
         low = math.floor(values[k - 1] / step)
         high = max(math.ceil(values[-k] / step), low + 1)
         ranges[name] = (low * step, high * step)
-    return _Draft(answer=RangesAnswer(ranges=ranges), rule={"protection": "suppress"})
+    return _AnswerDraft(answer=RangesAnswer(ranges=ranges), rule={"protection": "suppress"})
 
 
 # Counts
 
 
-def _draft_histogram(site: _Site, result: Any) -> _Draft:
+def _draft_histogram(site: _Site, result: Any) -> _AnswerDraft:
     """Counts in the agreed bins, joined where they hold few: no record is lost."""
     k, edges = site.rules.k, site.request.variables[result.x].edges
     values, bins = site.population.numbers[result.x], {}
@@ -225,7 +225,7 @@ def _draft_histogram(site: _Site, result: Any) -> _Draft:
         bins[label] = joined
         part[members] = first + cells
         first += len(joined.counts)
-    return _Draft(
+    return _AnswerDraft(
         answer=HistogramAnswer(groups=bins),
         parts=[part],
         rule={"protection": "generalise", "bins": len(edges) - 1},
@@ -270,7 +270,7 @@ def _judge_full(groups: Sequence[Any], rules: Rules) -> tuple[str, ...]:
     return (what,)
 
 
-def _draft_grid(site: _Site, result: Any) -> _Draft:
+def _draft_grid(site: _Site, result: Any) -> _AnswerDraft:
     cuts = [site.request.variables[name].edges for name in (result.x, result.y)]
     columns = [site.population.numbers[name] for name in (result.x, result.y)]
     # Totals of rows and columns are known where the request asks for them as well.
@@ -282,7 +282,7 @@ def _draft_grid(site: _Site, result: Any) -> _Draft:
     if not shown.any():
         raise OutputRefused("Not one cell would hold enough records.", hint="agree on fewer bins.")
     cells = find_cells(columns, cuts)
-    return _Draft(
+    return _AnswerDraft(
         answer=GridAnswer(counts=tuple(tuple(row) for row in shown.tolist())),
         parts=[np.where(shown.ravel()[cells] > 0, cells, -cells - 1)],
         rule={"protection": "suppress", "bins": [len(edges) - 1 for edges in cuts]},
@@ -293,7 +293,7 @@ def _draft_grid(site: _Site, result: Any) -> _Draft:
 # Quantiles
 
 
-def _draft_box(site: _Site, result: Any) -> _Draft:
+def _draft_box(site: _Site, result: Any) -> _AnswerDraft:
     """The bins of a histogram, and five safe quantiles of each group."""
     k = site.rules.k
     fewest = max(site.rules.records, count_needed_records(len(FIVE), k))
@@ -316,7 +316,7 @@ def _draft_box(site: _Site, result: Any) -> _Draft:
 # Survival
 
 
-def _draft_survival(site: _Site, result: Any) -> _Draft:
+def _draft_survival(site: _Site, result: Any) -> _AnswerDraft:
     edges, k = site.request.variables[result.time].edges, site.rules.k
     steps = find_time_steps(site.population.numbers[result.time], edges)
     happened = site.population.codes[result.event] == 1
@@ -327,7 +327,7 @@ def _draft_survival(site: _Site, result: Any) -> _Draft:
         tables[label] = table
         part[members] = first + 2 * intervals + happened[members]
         first += 2 * len(table.times)
-    return _Draft(
+    return _AnswerDraft(
         answer=SurvivalAnswer(groups=tables),
         parts=[part],
         rule={"protection": "generalise", "bins": len(edges) - 1},
@@ -364,7 +364,7 @@ def _make_life_table(
 # Points
 
 
-def _draft_scatter(site: _Site, result: Any) -> _Draft:
+def _draft_scatter(site: _Site, result: Any) -> _AnswerDraft:
     names, noisy = [result.x, result.y], result.protection == "noise"
     if noisy and site.key is None:
         raise PlanError(
@@ -381,7 +381,7 @@ def _draft_scatter(site: _Site, result: Any) -> _Draft:
         raise OutputRefused("No protected point is left.", hint="ask for a heat map.")
     pairs = zip(*(points.column(name).tolist() for name in names), strict=True)
     share = site.rules.noise if noisy else None
-    return _Draft(
+    return _AnswerDraft(
         answer=ScatterAnswer(points=tuple(pairs), k=site.rules.k, sd_share=share),
         rule={"protection": result.protection, **({"sd_share": share} if noisy else {})},
     )
@@ -390,7 +390,7 @@ def _draft_scatter(site: _Site, result: Any) -> _Draft:
 # Tables
 
 
-def _draft_crosstab(site: _Site, result: Any) -> _Draft:
+def _draft_crosstab(site: _Site, result: Any) -> _AnswerDraft:
     names = result.categories
     levels = [site.request.variables[name].levels or () for name in names]
     codes = [site.population.codes[name] for name in names]
@@ -418,7 +418,7 @@ def _draft_crosstab(site: _Site, result: Any) -> _Draft:
     cells = tuple(
         tuple(None if math.isnan(value) else int(value) for value in row) for row in shown.tolist()
     )
-    return _Draft(
+    return _AnswerDraft(
         answer=CrosstabAnswer(cells=cells),
         parts=_list_table_parts(codes, shown),
         rule=table.rule,
@@ -457,11 +457,11 @@ def _list_table_parts(codes: Sequence[Integers], shown: Floats) -> list[Integers
 # Models
 
 
-def _draft_model(site: _Site, result: Any) -> _Draft:
+def _draft_model(site: _Site, result: Any) -> _AnswerDraft:
     step = None if site.round is None else site.round.models[result.name]
     answered = compute_step(site.population, site.request, result, step, site.rules)
     number = 0 if site.round is None else site.round.number
-    return _Draft(
+    return _AnswerDraft(
         answer=answered,
         # What splits the records is the same in every round, and is shown in the first.
         parts=list_model_parts(site.population, result.variables) if site.round is None else None,
@@ -476,7 +476,7 @@ def _warn_of_units(data: Dataset, rules: Rules) -> tuple[str, ...]:
     return (*warn_of_shared_persons(data), *((counted,) if units else ()))
 
 
-def _require_budget(site: _Site, result: Any, draft: _Draft, digest: str) -> None:
+def _require_budget(site: _Site, result: Any, draft: _AnswerDraft, digest: str) -> None:
     """Refuse more terms of a variable, over all rounds and requests, than a share of the records.
 
     Every round and every model is some equations in the values of its variables. As many of them
@@ -499,7 +499,7 @@ def _require_budget(site: _Site, result: Any, draft: _Draft, digest: str) -> Non
             )
 
 
-_DRAFTS: dict[str, Callable[[_Site, Any], _Draft]] = {
+_DRAFTS: dict[str, Callable[[_Site, Any], _AnswerDraft]] = {
     "ranges": _draft_ranges,
     "histogram": _draft_histogram,
     "box": _draft_box,

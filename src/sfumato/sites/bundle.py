@@ -295,7 +295,7 @@ class ModelStep(Strict):
     sites: tuple[SiteName, ...]
 
 
-class Round(Strict):
+class FitRound(Strict):
     """What the sites are asked next: `combine` writes it as long as a model has not converged.
 
     Parameters
@@ -312,12 +312,12 @@ class Round(Strict):
     models: Annotated[dict[ResultName, ModelStep], Field(min_length=1)]
 
     @classmethod
-    def parse(cls, text: str | bytes) -> Round:
+    def parse(cls, text: str | bytes) -> FitRound:
         """Read a round from JSON, and check everything in it."""
         return _parse(cls, text, "This text", "a round")
 
     @classmethod
-    def load(cls, path: str | Path) -> Round:
+    def load(cls, path: str | Path) -> FitRound:
         """Read a round from a JSON file."""
         return _parse(cls, _read_bytes(Path(path)), f"'{path}'", "a round")
 
@@ -352,7 +352,7 @@ class Bundle(Strict):
     version: Literal[1] = 1
     site: SiteName
     request: SiteRequest
-    round: Round | None = None
+    round: FitRound | None = None
     k: Annotated[int, Field(ge=3)]
     results: dict[ResultName, Answer]
     left_out: Annotated[str, Field(max_length=40)] = ""
@@ -431,7 +431,7 @@ class Bundle(Strict):
         return _parse(cls, content, f"'{path}'", "a bundle")
 
 
-def list_open_results(request: SiteRequest, current: Round | None) -> list[str]:
+def list_open_results(request: SiteRequest, current: FitRound | None) -> list[str]:
     """The results that are asked for in a round; after the first, the models in it."""
     if current is None:
         return [result.name for result in request.results]

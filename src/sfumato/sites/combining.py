@@ -18,7 +18,14 @@ from sfumato.io.formulas import escape
 from sfumato.kernels.arrays import Floats
 from sfumato.outputs.tables.table import AttackerKnowledge, Table
 from sfumato.parameters import write_short
-from sfumato.sites.bundle import MOST_ROUNDS, Bundle, CrosstabAnswer, ModelAnswer, ModelStep, Round
+from sfumato.sites.bundle import (
+    MOST_ROUNDS,
+    Bundle,
+    CrosstabAnswer,
+    FitRound,
+    ModelAnswer,
+    ModelStep,
+)
 from sfumato.sites.drawing import draw_result
 from sfumato.sites.regression import PooledStep, join_answers
 from sfumato.sites.request import CrosstabResult, SiteRequest
@@ -48,7 +55,7 @@ class PooledResults:
     tables: Mapping[str, Table] = field(default_factory=dict, repr=False)
     models: Mapping[str, FittedRegression] = field(default_factory=dict, repr=False)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    round: Round | None = field(default=None, repr=False)
+    round: FitRound | None = field(default=None, repr=False)
 
     __repr__ = write_short
 
@@ -213,7 +220,7 @@ def _require_same_request(bundles: Sequence[Bundle]) -> None:
         )
 
 
-def _describe_round(current: Round | None) -> str:
+def _describe_round(current: FitRound | None) -> str:
     return "" if current is None else current.model_dump_json()
 
 
@@ -285,7 +292,7 @@ def _pool_model(
     request: SiteRequest,
     result: Any,
     answers: Mapping[str, ModelAnswer],
-    current: Round | None,
+    current: FitRound | None,
     level: float,
 ) -> PooledStep:
     step = None if current is None else current.models[result.name]
@@ -293,8 +300,8 @@ def _pool_model(
 
 
 def _make_round(
-    request: SiteRequest, current: Round | None, steps: Mapping[str, ModelStep]
-) -> Round | None:
+    request: SiteRequest, current: FitRound | None, steps: Mapping[str, ModelStep]
+) -> FitRound | None:
     if not steps:
         return None
     number = 1 if current is None else current.number + 1
@@ -303,7 +310,7 @@ def _make_round(
             f"{', '.join(sorted(steps))}: not converged after {MOST_ROUNDS} rounds.",
             hint="leave some terms out of the formula.",
         )
-    return Round(number=number, request=request.digest, models=dict(steps))
+    return FitRound(number=number, request=request.digest, models=dict(steps))
 
 
 def tabulate_model(model: FittedRegression) -> pl.DataFrame:
@@ -312,7 +319,7 @@ def tabulate_model(model: FittedRegression) -> pl.DataFrame:
     return pl.DataFrame({"term": model.terms, **{name: getattr(model, name) for name in names}})
 
 
-def run_rounds(answer_round: Callable[[Round | None], Sequence[Bundle]]) -> PooledResults:
+def run_rounds(answer_round: Callable[[FitRound | None], Sequence[Bundle]]) -> PooledResults:
     """Ask the sites round by round until all models have converged; the results of all rounds.
 
     For a platform that carries messages between sites. By hand, rounds are files.

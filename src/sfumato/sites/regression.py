@@ -60,7 +60,7 @@ _CERTAIN = 200.0
 
 
 @dataclass(frozen=True, eq=False)
-class ModelTerms:
+class SharedTerms:
     """How a formula becomes columns, the same at every site: from the agreed levels alone.
 
     Parameters
@@ -75,7 +75,7 @@ class ModelTerms:
     categories: Mapping[str, Sequence[str]] = field(repr=False)
 
 
-def make_terms(request: SiteRequest, result: ModelResult) -> ModelTerms:
+def make_terms(request: SiteRequest, result: ModelResult) -> SharedTerms:
     """The terms of a model, learnt from invented records that have every level."""
     formula = result.parsed_formula
     labels = {
@@ -96,7 +96,7 @@ def make_terms(request: SiteRequest, result: ModelResult) -> ModelTerms:
     names = tuple(formula.name_column(column, labels) for column in built.rhs.columns)
     if not names:
         raise MeasureError("The formula has no term.", hint="add one, as in 'y ~ x'.")
-    return ModelTerms(names, built.model_spec, categories)
+    return SharedTerms(names, built.model_spec, categories)
 
 
 # At a site

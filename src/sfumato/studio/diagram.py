@@ -12,7 +12,7 @@ _LANE = 18
 
 
 @dataclass
-class Box:
+class TableBox:
     """A table: its name, its rows, and the variables that keys lead from or to."""
 
     name: str
@@ -52,7 +52,7 @@ class Drawing:
 
     width: int
     height: int
-    boxes: Sequence[Box]
+    boxes: Sequence[TableBox]
     arrows: Sequence[Arrow]
 
 
@@ -78,7 +78,7 @@ def draw_tables(
     >>> [(box.name, box.left) for box in drawing.boxes], drawing.arrows[0].label
     ([('visits', 384), ('patients', 14)], '1 row leads nowhere')
     """
-    boxes = {name: Box(name, rows) for name, rows in tables.items()}
+    boxes = {name: TableBox(name, rows) for name, rows in tables.items()}
     pairs = [
         (key, *key.partition(".")[::2], *target.partition(".")[::2])
         for key, target in (pair[:2] for pair in keys)
@@ -92,7 +92,7 @@ def draw_tables(
             if item not in boxes[name].variables:
                 boxes[name].variables.append(item)
     depths = _find_depths(boxes, [(pair[1], pair[3]) for pair in pairs])
-    columns: dict[int, list[Box]] = {}
+    columns: dict[int, list[TableBox]] = {}
     for name, box in boxes.items():
         columns.setdefault(depths[name], []).append(box)
     for depth, column in columns.items():
@@ -128,7 +128,7 @@ def _find_depths(names: Mapping[str, Any], edges: Sequence[tuple[str, str]]) -> 
 
 
 def _draw_arrow(
-    boxes: Mapping[str, Box],
+    boxes: Mapping[str, TableBox],
     pair: tuple[str, ...],
     check: Mapping[str, Any],
     round_by: int | None,

@@ -19,7 +19,7 @@ _PAD = 0.06
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """Numbers to positions: from `low` at `start` to `high` at `end`."""
 
     low: float
@@ -46,7 +46,7 @@ class Axis:
 
 def make_axis(
     numbers: Sequence[float], start: float, end: float, *, wide: bool = False, pad: float = _PAD
-) -> Axis:
+) -> ChartAxis:
     """An axis with room for all numbers; logarithmic where they are of different magnitudes.
 
     Examples
@@ -56,9 +56,9 @@ def make_axis(
     """
     low, high = min(numbers), max(numbers)
     if wide and low > 0 and high / low >= _WIDE:
-        return Axis(low / 1.3, high * 1.3, start, end, logarithmic=True)
+        return ChartAxis(low / 1.3, high * 1.3, start, end, logarithmic=True)
     room = pad * (high - low) or (max(abs(high), 1.0) * 0.1 if low == high else 0.0)
-    return Axis(low - room, high + room, start, end)
+    return ChartAxis(low - room, high + room, start, end)
 
 
 def _list_steps(low: float, high: float) -> list[float]:
@@ -169,7 +169,7 @@ def _scale(side: Mapping[str, Any] | None, error: float) -> tuple[float, float, 
     return side["mean"] / error, side["low"] / error, side["high"] / error
 
 
-def _place(axis: Axis, estimate: tuple[float, float, float]) -> dict[str, Any]:
+def _place(axis: ChartAxis, estimate: tuple[float, float, float]) -> dict[str, Any]:
     value, low, high = estimate
     return {
         "at": axis.place(value),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import list_tasks
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -87,7 +87,7 @@ class Job:
         }
 
 
-class Worker:
+class WorkerHandle:
     """The server's end of a worker process: it is started when something is asked of it.
 
     Parameters
@@ -115,7 +115,7 @@ class Worker:
         """Of the process, where one runs."""
         return None if self._process is None else self._process.pid
 
-    async def ask(self, job: Job, source: Source, plan: str) -> Job:
+    async def ask(self, job: Job, source: DataSource, plan: str) -> Job:
         """Hand a job to the process; an equal one that is open already is the same job."""
         self.used = time.monotonic()
         for other in self.jobs.values():

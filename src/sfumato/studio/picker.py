@@ -28,7 +28,7 @@ _DATABASE = "databases.read_duckdb"
 
 
 @dataclass(frozen=True)
-class Entry:
+class PickerEntry:
     """A folder, or a file that can be chosen.
 
     Parameters
@@ -61,7 +61,7 @@ class Folder:
 
     path: str
     crumbs: Sequence[tuple[str, str]]
-    entries: Sequence[Entry]
+    entries: Sequence[PickerEntry]
     choice: bool = False
     tables: int = 0
     others: int = 0
@@ -87,8 +87,8 @@ def list_folder(
     path = confine(text or str(allowed[0]), allowed)
     if not path.is_dir():
         raise DataError("This is no folder.", hint="choose one from the list.")
-    folders: list[Entry] = []
-    files: list[Entry] = []
+    folders: list[PickerEntry] = []
+    files: list[PickerEntry] = []
     tables = others = 0
     for item in _scan(path):
         named = search.casefold() in item.name.casefold()
@@ -100,7 +100,7 @@ def list_folder(
         else:
             tables += want in ("data", "extract") and _find_reader(place) != _DATABASE
             size = format_size(item.stat().st_size)
-            files += [Entry(item.name, item.path, folder=False, size=size, choice=True)] if (
+            files += [PickerEntry(item.name, item.path, folder=False, size=size, choice=True)] if (
                 named) else []  # fmt: skip
     shown = [*folders, *files]
     itself = _describe_folder(path.name, path, want).choice
@@ -124,9 +124,9 @@ def find_start(text: str, roots: Sequence[Path]) -> str:
     return next((str(folder) for folder in (path, *path.parents) if folder.is_dir()), "")
 
 
-def _describe_folder(name: str, path: Path, want: Want) -> Entry:
+def _describe_folder(name: str, path: Path, want: Want) -> PickerEntry:
     choice = want == "folder" or (want == "release" and is_plain_file(path / MANIFEST))
-    return Entry(name, str(path), folder=True, choice=choice)
+    return PickerEntry(name, str(path), folder=True, choice=choice)
 
 
 def _is_wanted(path: Path, want: Want) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 
 PLAN = "plan.toml"
 """What the plan is called when it is downloaded."""
@@ -27,7 +27,7 @@ class Recipe:
     overwrite : whether an earlier release is replaced.
     """
 
-    source: Source
+    source: DataSource
     plan: Plan | LinkedPlan
     key: Path
     to: Path

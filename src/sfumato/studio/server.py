@@ -22,10 +22,10 @@ from starlette.staticfiles import StaticFiles
 
 from sfumato.errors import SfumatoError, locate
 from sfumato.studio import pages as pages_room
-from sfumato.studio.jobs import Job, Worker
+from sfumato.studio.jobs import Job, WorkerHandle
 from sfumato.studio.security import Door, Guard, Settings, User, refuse
 from sfumato.studio.session import Session, Sessions
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.start import list_start_routes
 from sfumato.studio.tasks import list_tasks
 from sfumato.studio.texts import join_sentences
@@ -64,7 +64,7 @@ class Studio:
         self.sessions = Sessions(settings.folder)
         self.pages = find_pages()
         self.flashes: dict[str, list[dict[str, str]]] = {}
-        self._workers: dict[str, Worker] = {}
+        self._workers: dict[str, WorkerHandle] = {}
         self._failed: dict[str, Job] = {}
         self._listeners: dict[str, set[asyncio.Queue[Job]]] = {}
 
@@ -88,10 +88,10 @@ class Studio:
         """The page on which somebody begins: the first that their role shows them."""
         return next(name for name in (*STEPS, *BESIDE) if self.pages[name].admits(user))
 
-    def get_worker(self, session: Session) -> Worker:
+    def get_worker(self, session: Session) -> WorkerHandle:
         """The worker process of a session."""
         if session.id not in self._workers:
-            self._workers[session.id] = Worker(
+            self._workers[session.id] = WorkerHandle(
                 session.folder, lambda job: self._publish(session.id, job)
             )
         return self._workers[session.id]
@@ -148,7 +148,7 @@ class Studio:
     async def _begin(self, session: Session, job: Job) -> Job:
         await self._make_room(session)
         # What depends on no data has no source.
-        source = session.state.source or Source(where="", title="")
+        source = session.state.source or DataSource(where="", title="")
         return await self.get_worker(session).ask(job, source, session.plan_text)
 
     def forget_failure(self, session: Session, job_id: str) -> None:

@@ -27,7 +27,7 @@ from sfumato.io.atomic import PRIVATE, write_file
 from sfumato.io.locks import take_abandoned_lock
 from sfumato.plan import PARTIES, Plan
 from sfumato.plan.linked import LinkedPlan
-from sfumato.studio.source import Source, parse_plan
+from sfumato.studio.source import DataSource, parse_plan
 from sfumato.studio.tasks import Depends
 
 _HISTORY, _AUDIT, _PLANS, _RESULTS, UPLOADS = (
@@ -59,7 +59,7 @@ class State:
     what: str
     by: str
     at: str
-    source: Source | None
+    source: DataSource | None
     plan: str
 
 
@@ -105,7 +105,7 @@ class Session:
         return self.states[self.branch.states[self.branch.position]]
 
     @property
-    def source(self) -> Source:
+    def source(self) -> DataSource:
         """Where the records come from."""
         if self.state.source is None:
             raise DataError("No data are open.", hint="choose a file under Data.")
@@ -146,7 +146,7 @@ class Session:
         *,
         by: str,
         plan: str | Plan | LinkedPlan | None = None,
-        source: Source | None = None,
+        source: DataSource | None = None,
     ) -> None:
         """Go on to a new state; what was undone before is no longer ahead, but stays on the disk.
 
@@ -232,7 +232,7 @@ class Session:
         """Open a session again, after a crash or tomorrow."""
         content = json.loads((folder / _HISTORY).read_text("utf-8"))
         states = [
-            State(**{**state, "source": state["source"] and Source.from_plain(state["source"])})
+            State(**{**state, "source": state["source"] and DataSource.from_plain(state["source"])})
             for state in content["states"]
         ]
         return cls(

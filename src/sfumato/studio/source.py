@@ -15,7 +15,7 @@ from sfumato.plan.linked import LinkedPlan
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class DataSource:
     """Where records come from.
 
     Parameters
@@ -41,7 +41,7 @@ class Source:
         return asdict(self)
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Source:
+    def from_plain(cls, plain: Mapping[str, Any]) -> DataSource:
         """From what `plain` made."""
         return cls(**{**plain, "tables": tuple(plain.get("tables", ()))})
 

@@ -16,7 +16,7 @@ from sfumato.errors import DataError
 from sfumato.io.atomic import PRIVATE
 from sfumato.studio.security import User, refuse
 from sfumato.studio.session import INVENTED, Session
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.texts import say
 from sfumato.studio.view import get_environment, read_body
 
@@ -84,7 +84,7 @@ def begin_session(studio: Studio, kind: str, *, owner: str) -> Session:
         cohort(_COHORT).write_csv(file)
         file.chmod(PRIVATE)
         title = say("start.demo.title")
-        source = Source(where=str(file), title=title)
+        source = DataSource(where=str(file), title=title)
     elif kind == "hospital":
         from sfumato.datasets import hospital
 
@@ -93,7 +93,7 @@ def begin_session(studio: Studio, kind: str, *, owner: str) -> Session:
             table.write_csv(file)
             file.chmod(PRIVATE)
         title = say("start.hospital.title")
-        source = Source(where=str(folder), title=title, linked=True)
+        source = DataSource(where=str(folder), title=title, linked=True)
     else:
         return session
     session.title = title
@@ -106,7 +106,7 @@ def open_file(studio: Studio, file: Path, *, owner: str) -> Session:
     if not file.exists():
         raise DataError(f"there is no file '{file}'.", hint="check the name and the folder.")
     session = studio.sessions.create(owner=owner, title=file.name)
-    source = Source(where=str(file.resolve()), title=file.name, linked=file.is_dir())
+    source = DataSource(where=str(file.resolve()), title=file.name, linked=file.is_dir())
     session.change(say("start.opened"), by=owner, source=source)
     return session
 

@@ -30,7 +30,7 @@ from sfumato.report.wording import format_percent, format_result
 from sfumato.studio.jobs import Job
 from sfumato.studio.security import LONGEST_FORM, Role, User, refuse, require_small
 from sfumato.studio.session import Session
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import list_tasks
 from sfumato.studio.texts import join_sentences, say
 
@@ -118,7 +118,10 @@ class View:
         return list(self.form.get(name, ()))
 
     def change(
-        self, what: str, plan: str | Plan | LinkedPlan | None = None, source: Source | None = None
+        self,
+        what: str,
+        plan: str | Plan | LinkedPlan | None = None,
+        source: DataSource | None = None,
     ) -> None:
         """Go on to a new state of the session; see `Session.change`."""
         self.session.change(what, by=self.user.name, plan=plan, source=source)

@@ -26,7 +26,7 @@ from sfumato.io.scanning import is_large
 from sfumato.plan.linked import LinkedPlan
 from sfumato.progress import Cancelled, Token, current_progress, send_progress_to
 from sfumato.run.linked import prepare_tables
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work, list_tasks
 
 _KEPT = 2
@@ -62,7 +62,7 @@ class Workshop:
         """What was made under this key before; None where it was not, or was forgotten."""
         return self._kept.get(key)
 
-    def read(self, source: Source, options: Mapping[str, Any]) -> Dataset:
+    def read(self, source: DataSource, options: Mapping[str, Any]) -> Dataset:
         """The records of one table as they are in the file, read once."""
         chosen = dict(options)
         chosen |= {
@@ -74,7 +74,7 @@ class Workshop:
         data: Dataset = self.keep(key, lambda: _read(source, chosen))
         return data
 
-    def read_several(self, source: Source, plan: LinkedPlan | None) -> dict[str, Dataset]:
+    def read_several(self, source: DataSource, plan: LinkedPlan | None) -> dict[str, Dataset]:
         """The records of several tables as they are in the files, read once."""
         options = {} if plan is None else {name: own.read for name, own in plan.tables.items()}
         files = {} if plan is None else dict(plan.files)
@@ -94,7 +94,7 @@ class Workshop:
         )
         return tables
 
-    def link(self, source: Source, plan: LinkedPlan) -> LinkedTables:
+    def link(self, source: DataSource, plan: LinkedPlan) -> LinkedTables:
         """Several tables with the keys and the roles of a plan."""
         tables = self.read_several(source, plan)
         linked = plan.link(tables)
@@ -102,7 +102,7 @@ class Workshop:
         return linked.with_tables({name: table.original for name, table in prepared.items()})
 
 
-def _read(source: Source, options: Mapping[str, Any]) -> Dataset:
+def _read(source: DataSource, options: Mapping[str, Any]) -> Dataset:
     large = "://" not in source.where and is_large(Path(source.where))
     return (scan if large else read)(source.where, progress=current_progress(), **options)
 
@@ -176,7 +176,7 @@ class Worker:
         token("starting", 0, 1)
         work = Work(
             workshop=self._workshop,
-            source=Source.from_plain(request["source"]),
+            source=DataSource.from_plain(request["source"]),
             plan_text=request["plan"],
             folder=self._folder,
         )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.analysis.noise_simulation import make_fixed_draws, simulate_noise
-from sfumato.cells.noise.description import Noise as Described
+from sfumato.cells.noise.description import NoiseDescription as Described
 from sfumato.cells.noise.scales import Growth
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
@@ -338,7 +338,7 @@ def _distance_to_neighbour(values: Floats, which: int, owners: Integers | None) 
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class SizeTrial:
     """What one size of noise does, by group.
 
     Parameters
@@ -427,7 +427,7 @@ class DistanceAttack:
         goal: ProtectionGoal,
         share: float,
         once: Sequence[str] = (),
-    ) -> Trial:
+    ) -> SizeTrial:
         """Draw the noise several times and see how far off the attacker lands each time.
 
         `once` are the variables whose noise is drawn once for each person.
@@ -462,7 +462,7 @@ class DistanceAttack:
         errors = np.maximum(by_draw.std(axis=0, ddof=1) / np.sqrt(self.draws), least)
         pairs = zip(values.tolist(), errors.tolist(), strict=True)
         sign = 1 if goal.mean_h is not None else -1
-        return Trial(
+        return SizeTrial(
             share,
             tuple(values.tolist()),
             tuple(errors.tolist()),
@@ -851,14 +851,14 @@ class _SizeSearch:
             warnings=self.attack.warnings,
         )
 
-    def _try(self, step: Noise, share: float) -> Trial:
+    def _try(self, step: Noise, share: float) -> SizeTrial:
         fitted = step.fit(self.data, engine_for(self.data.frame))
         noise = step.describes(fitted, self.data.schema)
         known = {name: size for name, size in noise.items() if name in self.attack.columns}
         once = [name for name, fit in fitted.items() if BY_PERSON in fit]
         return self.attack.attack(known, self.goal, share, once)
 
-    def _search(self, attempt: Callable[[float], Trial]) -> list[Trial]:
+    def _search(self, attempt: Callable[[float], SizeTrial]) -> list[SizeTrial]:
         """Trials by size: first bracket the least that suffices, then bisect on the log scale."""
         trials = [attempt(min(_FIRST, self.largest))]
         while not trials[-1].met and trials[-1].share < self.largest:
@@ -875,7 +875,7 @@ class _SizeSearch:
         return trials
 
 
-def _bracket(trials: Sequence[Trial]) -> tuple[Trial, Trial] | None:
+def _bracket(trials: Sequence[SizeTrial]) -> tuple[SizeTrial, SizeTrial] | None:
     """The largest size that failed, and the next one, from which on all suffice."""
     failed = [index for index, trial in enumerate(trials) if not trial.met]
     if not failed or failed[-1] == len(trials) - 1:
@@ -883,14 +883,14 @@ def _bracket(trials: Sequence[Trial]) -> tuple[Trial, Trial] | None:
     return trials[failed[-1]], trials[failed[-1] + 1]
 
 
-def _choose(trials: Sequence[Trial]) -> Trial:
+def _choose(trials: Sequence[SizeTrial]) -> SizeTrial:
     bracket = _bracket(trials)
     if bracket is not None:
         return bracket[1]
     return trials[0] if trials[0].met else trials[-1]
 
 
-def _tabulate_trials(trials: Sequence[Trial], draws: int) -> pl.DataFrame:
+def _tabulate_trials(trials: Sequence[SizeTrial], draws: int) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "share": [trial.share for trial in trials],
@@ -902,7 +902,7 @@ def _tabulate_trials(trials: Sequence[Trial], draws: int) -> pl.DataFrame:
     )
 
 
-def _tabulate_groups(trial: Trial, attack: DistanceAttack) -> pl.DataFrame:
+def _tabulate_groups(trial: SizeTrial, attack: DistanceAttack) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "group": [group.name for group in attack.groups],

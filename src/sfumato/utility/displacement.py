@@ -22,7 +22,7 @@ from sfumato.cells.pairs import (
     quote_names,
 )
 from sfumato.cells.subsets import (
-    Closeness,
+    SubsetCloseness,
     WorstSubset,
     count_patterns,
     find_close,
@@ -243,7 +243,7 @@ class Displacement(Measure):
                 strict=True,
             )
         ]
-        closeness = Closeness(
+        closeness = SubsetCloseness(
             np.concatenate([part.close for part in patterns]),
             np.concatenate([part.known for part in patterns]),
             np.concatenate([part.counts for part in patterns]),
@@ -319,7 +319,7 @@ class _Movement:
 
     names: tuple[str, ...]
     rows: list[dict[str, Any]]
-    closeness: Closeness
+    closeness: SubsetCloseness
     rescaled: float
     records: int
     compared: int

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 import sfumato as sf
 from sfumato.errors import DataError, PlanError, SfumatoError
-from sfumato.figures.public.forest import Term
+from sfumato.figures.public.forest import ForestTerm
 from sfumato.outputs.output import OutputRefused
 
 
@@ -128,9 +128,9 @@ def test_terms_can_be_chosen_and_wrong_ones_are_told():
 
 
 def test_rounding_keeps_what_the_interval_warrants():
-    assert Term("a", 1234.567, 1200.0, 1270.0).round().estimate == 1235.0
-    assert Term("a", 0.0012345, 0.001, 0.0015).round().estimate == 0.00123
-    assert Term("a", 1.23456, 1.23456, 1.23456).round().estimate == 1.23456
+    assert ForestTerm("a", 1234.567, 1200.0, 1270.0).round().estimate == 1235.0
+    assert ForestTerm("a", 0.0012345, 0.001, 0.0015).round().estimate == 0.00123
+    assert ForestTerm("a", 1.23456, 1.23456, 1.23456).round().estimate == 1.23456
 
 
 def test_a_forest_is_logged_with_its_rule():

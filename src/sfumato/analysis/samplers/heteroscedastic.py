@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.analysis.formula import Transformation
 from sfumato.analysis.measurement_error import StratifiedNumber, noise_covariances
-from sfumato.analysis.problem import Number, Posterior, Problem, Sampling, Term
+from sfumato.analysis.problem import NoisyNumber, Posterior, Problem, Sampling, Term
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
 from sfumato.progress import Progress
@@ -61,7 +61,7 @@ def standardise_noise(problem: Problem) -> Problem:
     sd = _noise_sd(problem)
     error = noise_covariances(problem)[0] / np.outer(sd[0], sd[0])
     numbers = tuple(
-        Number(
+        NoisyNumber(
             name=number.name,
             observed=number.observed / sd[:, i],
             variance=float(error[i, i]),

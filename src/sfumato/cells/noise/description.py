@@ -37,7 +37,7 @@ _ACCREDITED = (
 )
 
 
-class Noise:
+class NoiseDescription:
     """The noise of one variable, or of several together."""
 
     distribution: ClassVar[str]
@@ -48,7 +48,7 @@ class Noise:
 
 
 @parameters
-class Gaussian(Noise):
+class Gaussian(NoiseDescription):
     """Normal noise, independent of everything: released = true + noise.
 
     Parameters
@@ -106,7 +106,7 @@ class Laplace(Gaussian):
 
 
 @parameters
-class CorrelatedGaussian(Noise):
+class CorrelatedGaussian(NoiseDescription):
     """Noise that keeps means and covariances: released = weight * true + noise, several together.
 
     Parameters
@@ -145,7 +145,7 @@ class CorrelatedGaussian(Noise):
 
 
 @parameters
-class StratifiedGaussian(Noise):
+class StratifiedGaussian(NoiseDescription):
     """Noise that keeps means and covariances within each stratum.
 
     Parameters
@@ -182,7 +182,7 @@ class StratifiedGaussian(Noise):
 
 
 @parameters
-class CodeNoise(Noise):
+class CodeNoise(NoiseDescription):
     """Normal noise on the codes of categories.
 
     The codes are the levels themselves where those are whole numbers one apart, else 0, 1, 2, ...
@@ -226,7 +226,7 @@ class CodeNoise(Noise):
 
 
 @parameters
-class Misclassification(Noise):
+class Misclassification(NoiseDescription):
     """Categories exchanged for others with known probabilities.
 
     Parameters
@@ -264,7 +264,7 @@ class Misclassification(Noise):
         return self
 
 
-_KINDS: dict[str, type[Noise]] = {
+_KINDS: dict[str, type[NoiseDescription]] = {
     kind.distribution: kind
     for kind in (
         Gaussian,
@@ -288,7 +288,7 @@ def level_codes(levels: Sequence[Any]) -> Floats:
     return np.arange(len(levels), dtype=float)
 
 
-def write_descriptions(noise: Mapping[str, Noise]) -> dict[str, Any]:
+def write_descriptions(noise: Mapping[str, NoiseDescription]) -> dict[str, Any]:
     """Descriptions by variable, as they stand in a manifest."""
     return {
         "version": VERSION,
@@ -298,7 +298,7 @@ def write_descriptions(noise: Mapping[str, Noise]) -> dict[str, Any]:
 
 def read_descriptions(
     manifest: Mapping[str, Any], names: Iterable[str] | None = None
-) -> dict[str, Noise]:
+) -> dict[str, NoiseDescription]:
     """Descriptions by variable, from a manifest.
 
     Refuses those that are not whole: a part is kept for accredited analysts, or a later step
@@ -319,7 +319,7 @@ def read_descriptions(
     return {name: read_description(name, variables[name]) for name in wanted}
 
 
-def read_description(name: str, plain: Mapping[str, Any]) -> Noise:
+def read_description(name: str, plain: Mapping[str, Any]) -> NoiseDescription:
     """One description from its plain form."""
     if plain.get("withheld"):
         raise DataError(
@@ -347,7 +347,7 @@ def read_description(name: str, plain: Mapping[str, Any]) -> Noise:
 
 
 def describe_in_full(
-    noise: Mapping[str, Noise], then: Mapping[str, Sequence[str]]
+    noise: Mapping[str, NoiseDescription], then: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     """Every description in full; `then` names the steps that changed a variable afterwards.
 

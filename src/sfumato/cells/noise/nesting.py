@@ -10,7 +10,7 @@ from sfumato.cells.noise.description import (
     Gaussian,
     Laplace,
     Misclassification,
-    Noise,
+    NoiseDescription,
     StratifiedGaussian,
 )
 from sfumato.cells.noise.transitions import find_further
@@ -40,7 +40,7 @@ def round_codes(noise: CodeNoise) -> Floats:
     return matrix
 
 
-def explain_not_nested(finer: Noise, coarser: Noise) -> tuple[str, str]:  # noqa: PLR0911
+def explain_not_nested(finer: NoiseDescription, coarser: NoiseDescription) -> tuple[str, str]:  # noqa: PLR0911
     """Why the coarser noise is not the finer one and more, and what to do; nothing where it is.
 
     Examples
@@ -114,7 +114,7 @@ def _compare_codes(finer: CodeNoise, coarser: CodeNoise) -> tuple[str, str]:
     return _compare_sizes(float(finer.variance), float(coarser.variance))
 
 
-def _compare_correlated(finer: Noise, coarser: Noise) -> tuple[str, str]:
+def _compare_correlated(finer: NoiseDescription, coarser: NoiseDescription) -> tuple[str, str]:
     assert isinstance(finer, (CorrelatedGaussian, StratifiedGaussian))  # noqa: S101
     assert isinstance(coarser, (CorrelatedGaussian, StratifiedGaussian))  # noqa: S101
     strata = [finer] if isinstance(finer, CorrelatedGaussian) else [

@@ -114,7 +114,7 @@ def risk_utility(found: Any, *, public: bool = False) -> Picture:
         figure, panels = make_sheet(height, rows=rows, columns=columns)
         for letter, index, axes in zip(_LETTERS, shown, panels, strict=False):
             name_panel(axes, letter if len(shown) > 1 else "", targets[index].describe())
-            _draw_side(axes, _Side(index, targets[index], distinct, looks, found.best, star))
+            _draw_side(axes, _MapSide(index, targets[index], distinct, looks, found.best, star))
             _label_front(axes, distinct, found.best, index, (5.6 / columns, height / rows - 0.8))
         for axes in panels[len(shown) :]:
             axes.set_axis_off()
@@ -212,7 +212,7 @@ def _overlap(
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
+class _MapSide:
     """The map as one target sees it."""
 
     index: int
@@ -226,7 +226,7 @@ class _Side:
         return float(candidate.verdict[self.index].number)
 
 
-def _draw_side(axes: Axes, side: _Side) -> None:
+def _draw_side(axes: Axes, side: _MapSide) -> None:
     points = [(item, y) for item in side.candidates if math.isfinite(y := side.number(item))]
     if not points:
         label_empty_panel(axes, "no number to draw")

@@ -161,7 +161,7 @@ def forest(  # noqa: PLR0913 - all but two by name only
 
 
 @dataclass(frozen=True)
-class Term:
+class ForestTerm:
     """One coefficient; `records` is None where nobody knows on how many it rests."""
 
     name: str
@@ -180,7 +180,7 @@ class Term:
         """Whether all three numbers are there."""
         return all(map(math.isfinite, (self.estimate, self.low, self.high)))
 
-    def round(self) -> Term:
+    def round(self) -> ForestTerm:
         """As many digits as the interval warrants: more would only help to work records out."""
         half = (self.high - self.low) / 2
         if not (half > 0 and math.isfinite(half)):
@@ -193,14 +193,14 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Coefficients:
+class ModelCoefficients:
     """All terms of a model; how many records and parameters it has, where known.
 
     Where the rules count persons or groups, and it is known whose the records are, these are
     counted in place of records (`unit`), and the leverage is that of all their records.
     """
 
-    terms: tuple[Term, ...]
+    terms: tuple[ForestTerm, ...]
     records: int | None = None
     parameters: int | None = None
     level: float | None = None
@@ -223,7 +223,7 @@ class Coefficients:
 
 def read_coefficients(
     model: Any, data: Any = None, *, level: float = 0.95, units: Units = ALONE
-) -> Coefficients:
+) -> ModelCoefficients:
     """The coefficients of results of statsmodels, of a LinearRegression, an `sf.Fit` or a frame.
 
     Parameters
@@ -255,17 +255,17 @@ def read_coefficients(
     )
 
 
-def _read_fit(fit: Any) -> Coefficients:
+def _read_fit(fit: Any) -> ModelCoefficients:
     known = set(fit.terms)
     terms = tuple(
-        Term(str(row["term"]), float(row["mean"]), float(row["low"]), float(row["high"]))
+        ForestTerm(str(row["term"]), float(row["mean"]), float(row["low"]), float(row["high"]))
         for row in fit.rows
         if row["term"] in known
     )
-    return Coefficients(terms, int(fit.records), len(fit.parameters), float(fit.level))
+    return ModelCoefficients(terms, int(fit.records), len(fit.parameters), float(fit.level))
 
 
-def _read_statsmodels(results: Any, level: float, units: Units) -> Coefficients:
+def _read_statsmodels(results: Any, level: float, units: Units) -> ModelCoefficients:
     estimates = np.asarray(results.params, np.float64)
     if estimates.ndim != 1:
         raise SfumatoError(
@@ -282,14 +282,14 @@ def _read_statsmodels(results: Any, level: float, units: Units) -> Coefficients:
     if design.ndim == 2:  # noqa: PLR2004 - a matrix
         support = count_support(design, columns, units)
     terms = tuple(
-        Term(name, float(value), float(low), float(high), support.get(name))
+        ForestTerm(name, float(value), float(low), float(high), support.get(name))
         for name, value, (low, high) in zip(names, estimates, ends, strict=False)
     )
     number = units.count(len(design))
     if not support:
-        return Coefficients(terms, number, None, level, unit=units.word)
+        return ModelCoefficients(terms, number, None, level, unit=units.word)
     leverage, rank = compute_leverage(design)
-    return Coefficients(terms, number, rank, level, _add_up(leverage, units), units.word)
+    return ModelCoefficients(terms, number, rank, level, _add_up(leverage, units), units.word)
 
 
 def _add_up(leverage: Floats, units: Units) -> Floats:
@@ -303,7 +303,7 @@ def _add_up(leverage: Floats, units: Units) -> Floats:
     return max(sums, key=np.max)
 
 
-def _read_sklearn(model: Any, data: Any, level: float, units: Units) -> Coefficients:
+def _read_sklearn(model: Any, data: Any, level: float, units: Units) -> ModelCoefficients:
     from scipy.special import stdtrit
 
     outcomes = read_outcomes(model, data)
@@ -323,16 +323,17 @@ def _read_sklearn(model: Any, data: Any, level: float, units: Units) -> Coeffici
     quantile = float(stdtrit(freedom, 0.5 + level / 2))
     support = count_support(matrix, design.names, units)
     terms = tuple(
-        Term(name, float(value), float(value - quantile * error), float(value + quantile * error),
+        ForestTerm(name, float(value), float(value - quantile * error),
+                   float(value + quantile * error),
              support.get(name))
         for name, value, error in zip(design.names, np.ravel(values), errors, strict=True)
     )  # fmt: skip
     leverage, _ = compute_leverage(matrix)
     number, by_unit = units.count(len(matrix)), _add_up(leverage, units)
-    return Coefficients(terms, number, outcomes.parameters, level, by_unit, units.word)
+    return ModelCoefficients(terms, number, outcomes.parameters, level, by_unit, units.word)
 
 
-def _read_frame(frame: Any) -> Coefficients:
+def _read_frame(frame: Any) -> ModelCoefficients:
     known = list(frames.wrap(frame).columns)
     for name in _NEEDED:
         if name not in known:
@@ -350,8 +351,8 @@ def _read_frame(frame: Any) -> Coefficients:
         counts = numbers.get("records")
         records = None if counts is None or math.isnan(counts[row]) else int(counts[row])
         estimate, low, high = (numbers[part][row] for part in _NEEDED[1:])
-        terms.append(Term(str(name), estimate, low, high, records))
-    return Coefficients(tuple(terms))
+        terms.append(ForestTerm(str(name), estimate, low, high, records))
+    return ModelCoefficients(tuple(terms))
 
 
 # What may be shown -------------------------------------------------------------------------------
@@ -386,7 +387,7 @@ def _check_protection(protection: Any, k: int, house: Rules, units: Units) -> Pr
     return Protection(name="suppress", k=k, wording=_KNOWN.format(k=k, unit=units.word))
 
 
-def _require_records(coefficients: Coefficients, house: Rules) -> None:
+def _require_records(coefficients: ModelCoefficients, house: Rules) -> None:
     if coefficients.records is None:
         return
     if coefficients.records < house.records:
@@ -397,7 +398,7 @@ def _require_records(coefficients: Coefficients, house: Rules) -> None:
     refuse_many_parameters(coefficients.records, coefficients.parameters, house)
 
 
-def _refuse_carried(coefficients: Coefficients, k: int) -> None:
+def _refuse_carried(coefficients: ModelCoefficients, k: int) -> None:
     if coefficients.carried(k) == "wholly":
         raise OutputRefused(
             f"Fewer than {k} {coefficients.unit} carry a part of the model by themselves: a rare "
@@ -407,8 +408,8 @@ def _refuse_carried(coefficients: Coefficients, k: int) -> None:
 
 
 def _choose_terms(
-    coefficients: Coefficients, terms: Sequence[str] | None, *, intercept: bool, k: int
-) -> tuple[list[Term], list[str]]:
+    coefficients: ModelCoefficients, terms: Sequence[str] | None, *, intercept: bool, k: int
+) -> tuple[list[ForestTerm], list[str]]:
     """The terms to draw, rounded; refused where one asked for rests on too few records."""
     known = {term.name: term for term in coefficients.terms}
     for name in terms or ():
@@ -436,7 +437,7 @@ def _choose_terms(
     return drawn, ["Terms without an interval are left out."] * (len(drawn) < len(wanted))
 
 
-def _measure_rounding(drawn: Sequence[Term], coefficients: Coefficients) -> float:
+def _measure_rounding(drawn: Sequence[ForestTerm], coefficients: ModelCoefficients) -> float:
     """By how much rounding moves a number at most, as a share of the width of its interval."""
     exact = {term.name: term for term in coefficients.terms}
     gaps = [
@@ -448,7 +449,7 @@ def _measure_rounding(drawn: Sequence[Term], coefficients: Coefficients) -> floa
     return max(gaps, default=0.0)
 
 
-def _draw_terms(axes: Axes, terms: Sequence[Term]) -> None:
+def _draw_terms(axes: Axes, terms: Sequence[ForestTerm]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     set_rows(axes, len(terms))
@@ -469,7 +470,7 @@ def _draw_terms(axes: Axes, terms: Sequence[Term]) -> None:
     label_axes(axes, "Coefficient", width=60)
 
 
-def _find_subjects(model: Any, data: Any, drawn: Sequence[Term]) -> Subjects:
+def _find_subjects(model: Any, data: Any, drawn: Sequence[ForestTerm]) -> Subjects:
     """For the log: whose records these are, as far as anybody has said."""
     records = find_records(model, data)
     if records is None:
@@ -479,7 +480,7 @@ def _find_subjects(model: Any, data: Any, drawn: Sequence[Term]) -> Subjects:
     return Subjects(names=names, groups=(group,), hue=None, data=records)
 
 
-def _make_table(terms: Sequence[Term]) -> pl.DataFrame:
+def _make_table(terms: Sequence[ForestTerm]) -> pl.DataFrame:
     columns = {"term": "name", "estimate": "estimate", "low": "low", "high": "high"}
     return pl.DataFrame(
         {column: [getattr(term, part) for term in terms] for column, part in columns.items()}

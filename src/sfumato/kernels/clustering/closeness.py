@@ -42,7 +42,7 @@ _MOST_RANKS = 1 << 26
 
 
 @dataclass(frozen=True)
-class Rule:
+class ClosenessRule:
     """What every cluster must keep about one confidential variable.
 
     kind : "ordered" or "equal" is t-closeness: the earth mover's distance between the cluster and
@@ -102,7 +102,7 @@ class PartTally(NamedTuple):
 
 
 def prepare_rules(
-    sensitive: AnyIntegers, rules: Sequence[Rule], weights: Integers = UNWEIGHTED
+    sensitive: AnyIntegers, rules: Sequence[ClosenessRule], weights: Integers = UNWEIGHTED
 ) -> tuple[Codes, Population]:
     """The codes, a row per variable and only codes that occur, and what the rules compare with.
 
@@ -126,7 +126,7 @@ def prepare_rules(
 
 
 def summarise_whole(
-    counts: Sequence[Integers], values: Sequence[npt.NDArray[Any]], rules: Sequence[Rule]
+    counts: Sequence[Integers], values: Sequence[npt.NDArray[Any]], rules: Sequence[ClosenessRule]
 ) -> Population:
     """All records as the rules need them: how often each of the codes that occur does so."""
     below = [np.cumsum(count, dtype=np.int64) for count in counts]
@@ -161,7 +161,7 @@ def summarise_whole(
     )
 
 
-def _number_groups(rule: Rule, values: npt.NDArray[Any]) -> Integers:
+def _number_groups(rule: ClosenessRule, values: npt.NDArray[Any]) -> Integers:
     """The groups of the codes that occur, at every level; the values themselves are the lowest."""
     if rule.kind != "equal":
         return np.empty((0, len(values)), np.int64)
@@ -197,7 +197,7 @@ def achieved_t(
     >>> achieved_t(np.array([0, 1, 2, 3]), np.arange(4), np.array([0, 2, 4])).round(3).tolist()
     [0.333, 0.333]
     """
-    return score_clusters(sensitive, order, starts, Rule(kind, 0.0, tree=tree))
+    return score_clusters(sensitive, order, starts, ClosenessRule(kind, 0.0, tree=tree))
 
 
 def achieved_l(
@@ -215,14 +215,14 @@ def achieved_l(
     >>> achieved_l(np.array([0, 0, 0, 3]), np.arange(4), np.array([0, 2, 4])).tolist()
     [1.0, 2.0]
     """
-    return score_clusters(sensitive, order, starts, Rule(kind, 0.0, c=c), weights)
+    return score_clusters(sensitive, order, starts, ClosenessRule(kind, 0.0, c=c), weights)
 
 
 def score_clusters(
     sensitive: AnyIntegers,
     order: Integers,
     starts: Integers,
-    rule: Rule,
+    rule: ClosenessRule,
     weights: Integers = UNWEIGHTED,
 ) -> Floats:
     """The t or l of every cluster."""

@@ -46,7 +46,7 @@ class _ShrinkingTree(NamedTuple):
     sizes: Integers
 
 
-class _State(NamedTuple):
+class _MdavState(NamedTuple):
     """The distinct points, where their records begin, how many are unused, and their sum.
 
     `total` and `remainder` are one sum of twice the digits of a number.
@@ -218,7 +218,7 @@ def _cluster_points(points, firsts, k, tree):  # type: ignore[no-untyped-def]
     unused = firsts[1:] - firsts[:-1]
     nearest = _Nearest(np.empty(k + 1), np.empty(k + 1, np.int64), np.zeros(2, np.int64))
     total, remainder, centre = np.zeros(columns), np.zeros(columns), np.empty(columns)
-    state = _State(points, firsts, unused, total, remainder)
+    state = _MdavState(points, firsts, unused, total, remainder)
     queue, gaps, past = np.empty(size, np.int64), np.empty(size), np.empty(columns)
     alive, built, length, head, walked, leaves, to = size, 4 * size, 0, 0, 0, 1, 0
     reach = -1.0

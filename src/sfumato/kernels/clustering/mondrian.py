@@ -18,8 +18,8 @@ from sfumato.kernels.clustering.closeness import (
     HALF,
     MASK,
     ROUNDING,
+    ClosenessRule,
     Population,
-    Rule,
     keeps_rules,
     make_tally,
     prepare_rules,
@@ -53,7 +53,7 @@ def mondrian(
     ordered: Sequence[bool],
     values: Values | None = None,
     sensitive: AnyIntegers | None = None,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[ClosenessRule] = (),
     weights: Integers = UNWEIGHTED,
 ) -> tuple[Integers, Integers]:
     """Clusters of at least k records with narrow ranges, as (order, starts).
@@ -112,7 +112,7 @@ def cut_piece(
     weights: Integers,
     k: int,
     *,
-    scale: Scale,
+    scale: CodeScale,
     secret: Codes,
     population: Population,
 ) -> tuple[Integers, Integers]:
@@ -139,7 +139,7 @@ def tighten(population: Population) -> Population:
 
 
 @dataclass(frozen=True)
-class Scale:
+class CodeScale:
     """Units of the variables: which are nominal, their levels, what a code is worth."""
 
     nominal: Mask
@@ -196,7 +196,7 @@ def _check(
     k: int,
     ordered: Sequence[bool],
     sensitive: AnyIntegers | None,
-    rules: Sequence[Rule],
+    rules: Sequence[ClosenessRule],
     weights: Integers,
 ) -> None:
     if codes.ndim != 2 or len(ordered) != codes.shape[1] or not codes.shape[1]:  # noqa: PLR2004
@@ -211,7 +211,7 @@ def _check(
 
 
 def _check_possible(
-    rules: Sequence[Rule], secret: Codes, weights: Integers, population: Population
+    rules: Sequence[ClosenessRule], secret: Codes, weights: Integers, population: Population
 ) -> None:
     """Refuse a diversity that even all records together do not have; every t is possible."""
     everyone = np.arange(secret.shape[1]), np.array([0, secret.shape[1]])
@@ -228,7 +228,7 @@ def _check_possible(
 
 def measure_scale(
     levels: Integers, ordered: Sequence[bool], values: Values | None, lowest: AnyIntegers
-) -> Scale:
+) -> CodeScale:
     """The units of variables with so many levels, of which the lowest that occurs is given."""
     worth = []
     for variable, count in enumerate(levels):
@@ -238,7 +238,7 @@ def measure_scale(
         span = float(units[-1] - units[lowest[variable]])
         worth.append(units / span if span > 0 else units * 0.0)
     firsts = np.concatenate(([0], np.cumsum(levels)))
-    return Scale(~np.asarray(ordered, np.bool_), levels, np.concatenate(worth), firsts)
+    return CodeScale(~np.asarray(ordered, np.bool_), levels, np.concatenate(worth), firsts)
 
 
 def group_equal_rows(codes: AnyIntegers) -> tuple[Integers, Integers]:
@@ -269,7 +269,7 @@ def _find_untouched(
     order: Integers,
     starts: Integers,
     k: int,
-    scale: Scale,
+    scale: CodeScale,
     secret: Codes,
     population: Population,
 ) -> Mask:
@@ -303,7 +303,7 @@ def _find_untouched(
         back *= 2
 
 
-def measure_cost(others: AnyIntegers, groups: AnyIntegers, scale: Scale) -> Floats:
+def measure_cost(others: AnyIntegers, groups: AnyIntegers, scale: CodeScale) -> Floats:
     """How wide each group would be as one cluster with all the others."""
     wide = np.zeros(len(groups))
     for variable, first in enumerate(scale.firsts[:-1]):
@@ -337,7 +337,7 @@ def _cut_groups(
     starts: Integers,
     groups: Integers,
     k: int,
-    scale: Scale,
+    scale: CodeScale,
     secret: Codes,
     population: Population,
 ) -> tuple[Integers, Integers]:

@@ -30,7 +30,7 @@ from sfumato.kernels.lattice.combinations import (
 )
 from sfumato.kernels.lattice.match_pairs import Masks, PairQuestion, SensitiveValues
 from sfumato.kernels.lattice.match_sweep import Sweep
-from sfumato.kernels.lattice.peers import COLUMNS, RECORDS, Peers, read_share
+from sfumato.kernels.lattice.peers import COLUMNS, RECORDS, PeerCounts, read_share
 from sfumato.kernels.lattice.relations import (
     Relation,
     match_cells,
@@ -64,8 +64,8 @@ _MANY = 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Matches(Peers):
-    """What protects each target row; see `Peers`. Where cells stand for several values, a bound.
+class Matches(PeerCounts):
+    """What protects each target row; see `PeerCounts`. A bound where cells stand for several values.
 
     `peers` are then those who protect for sure and those who may not, so that the share of
     protective peers is never more than the true one. Alternatives are -1, and their shares NaN,

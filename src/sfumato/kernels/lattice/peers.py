@@ -29,9 +29,9 @@ from sfumato.kernels.lattice.combinations import (
 )
 from sfumato.kernels.lattice.walk import (
     Bounds,
+    CodeTable,
     FewestPeers,
     LeastShares,
-    Table,
     Variables,
     split_first,
     tally_groups,
@@ -39,7 +39,14 @@ from sfumato.kernels.lattice.walk import (
 )
 from sfumato.progress import Progress
 
-__all__ = ["Effort", "Peers", "count_at_maximum", "count_peers", "count_value_peers", "key_rows"]
+__all__ = [
+    "Effort",
+    "PeerCounts",
+    "count_at_maximum",
+    "count_peers",
+    "count_value_peers",
+    "key_rows",
+]
 
 COLUMNS = 56
 """A combination and its size share one 64-bit word."""
@@ -57,7 +64,7 @@ _PARTS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Peers:
+class PeerCounts:
     """What protects each row, for each sensitive variable: arrays of variables x rows.
 
     A combination is a bit mask: bit c is set where column c is known. Where several combinations
@@ -133,7 +140,7 @@ def count_peers(
     q: float | Fraction = 0.0,
     p: float | Fraction = 0.0,
     say: Progress | None = None,
-) -> Peers:
+) -> PeerCounts:
     """Peers of every row, over every non-empty combination of the columns in `known`.
 
     A column is never known where it is the sensitive one. Rows need not be distinct in the columns
@@ -178,7 +185,7 @@ def count_peers(
     if back is not None:
         results = {name: result[:, back] for name, result in results.items()}
     everything = np.array([2 ** len({*known} - {column}) - 1 for column in sensitive], object)
-    return Peers(
+    return PeerCounts(
         sensitive=question.sensitive,
         known=question.known,
         complete=bool((looked == everything).all()),
@@ -389,7 +396,16 @@ def _walk_rounds(
                 for array in (rows, table, weights, *least, *fewest):
                     array[:] = array[together] if len(array) else array
             order, starts = split_first(codes[rows, columns[first]])
-            fixed = (order, spare, first, Table(table, weights), variables, bounds, least, fewest)
+            fixed = (
+                order,
+                spare,
+                first,
+                CodeTable(table, weights),
+                variables,
+                bounds,
+                least,
+                fewest,
+            )
             # Each thread with a context of its own: it reports when it has to compile.
             running = {
                 pool.submit(copy_context().run, walk_groups, groups, *fixed): int(

@@ -38,7 +38,7 @@ _WORD = 63
 """Rows that fit into a word, a bit each."""
 
 
-class Table(NamedTuple):
+class CodeTable(NamedTuple):
     """Codes, no two variables having one in common, and the records that each row stands for."""
 
     codes: AnyIntegers
@@ -101,14 +101,14 @@ class FewestPeers(NamedTuple):
     breach: AnyIntegers
 
 
-class _Rows(NamedTuple):
+class _WalkRows(NamedTuple):
     """The order of the rows, in which groups are stretches, and as much room to reorder them."""
 
     order: AnyIntegers
     spare: AnyIntegers
 
 
-class _Scratch(NamedTuple):
+class _WalkScratch(NamedTuple):
     """Sensitive variables in question, where their results go, counts by code, likely codes."""
 
     columns: AnyIntegers
@@ -162,7 +162,7 @@ def walk_groups(groups, order, spare, first, table, variables, bounds, least, fe
     """
     known, size, width = variables.known, variables.codes, table.codes.shape[1]
     level = np.zeros((known + 1, _FIELDS), np.int64)
-    scratch = _Scratch(
+    scratch = _WalkScratch(
         np.empty(width, np.uint32),
         np.empty(width, np.uint32),
         np.zeros(size, np.int32),
@@ -177,7 +177,7 @@ def walk_groups(groups, order, spare, first, table, variables, bounds, least, fe
         np.zeros(size, np.int64),
         np.empty((known + 1, 4), np.int64),
     )
-    rows = _Rows(order, spare)
+    rows = _WalkRows(order, spare)
     _walk(groups, rows, first, table, variables, bounds, level, scratch, split, sets, least, fewest)
 
 

@@ -130,7 +130,7 @@ class Ranks:
         return np.where(self.of < 0, otherwise, distinct[self.of]).astype(distinct.dtype)
 
 
-class _Metric(NamedTuple):
+class _RankMetric(NamedTuple):
     """A factor per column, and how far equal distances may differ: a share, and a distance."""
 
     scale: Floats
@@ -274,7 +274,9 @@ def ranks(
     return Ranks(counts, starts, of, cap)
 
 
-def _search_closest(ours: _RankTree, theirs: _RankTree, wanted: Mask, metric: _Metric) -> _Closest:
+def _search_closest(
+    ours: _RankTree, theirs: _RankTree, wanted: Mask, metric: _RankMetric
+) -> _Closest:
     size = len(ours.rank)
     closest = _Closest(
         allocate((size,), np.float64), allocate((size,), np.int64), allocate((size,), np.int64)
@@ -336,7 +338,7 @@ def _build_tree(values: Floats, scale: Floats) -> _RankTree:
 
 def _prepare(
     first: Floats, second: Floats, scale: Floats, sizes: Floats | None
-) -> tuple[Floats, Floats, _Metric]:
+) -> tuple[Floats, Floats, _RankMetric]:
     """The tables, with decimals as whole numbers, and how distances between them are compared.
 
     A value is known up to its rounding, and moving a point by so much moves no distance farther.
@@ -357,7 +359,7 @@ def _prepare(
             scale[column] /= power
     share = _ROUNDINGS * _UNIT * len(scale)
     tolerance = share * math.sqrt(float(((rounded * scale) ** 2).sum()))
-    return seal(tables[0]), seal(tables[1]), _Metric(seal(scale), share, tolerance)
+    return seal(tables[0]), seal(tables[1]), _RankMetric(seal(scale), share, tolerance)
 
 
 def _find_power(sides: Sequence[Floats], largest: float) -> float | None:

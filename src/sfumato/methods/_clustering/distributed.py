@@ -40,7 +40,7 @@ from sfumato.methods._clustering.cells import (
 from sfumato.methods._clustering.microaggregation import Clustering, cluster_rows, read_units
 from sfumato.methods._clustering.pieces import PIECE, PieceCutter
 from sfumato.methods._clustering.variables import (
-    CodedRows,
+    ClusteredRows,
     ConfidentialRule,
     Variable,
     encode_values,
@@ -139,14 +139,14 @@ class Layout:
             columns[f"{_SECRET}{number}"] = encode(batch[name], levels).codes
         return pl.DataFrame(columns)
 
-    def read_rows(self, batch: pl.DataFrame) -> CodedRows:
+    def read_rows(self, batch: pl.DataFrame) -> ClusteredRows:
         """Rows, or records with their ranks, as a clustering sees them."""
         variables = [
             replace(variable, codes=batch[name].to_numpy(), known_counts=None)
             for name, variable in zip(self.codes, self.aligned, strict=True)
         ]
         ranks = batch[RANK].to_numpy() if RANK in batch.columns else UNWEIGHTED
-        return CodedRows(
+        return ClusteredRows(
             variables,
             self.read_weights(batch),
             batch[STRATUM].to_numpy() if self.strata is not None else None,

@@ -20,7 +20,7 @@ from sfumato.methods._clustering.cells import Clusters
 from sfumato.methods._clustering.method import ClusteringMethod, show_cells
 from sfumato.methods._clustering.microaggregation import cluster_rows
 from sfumato.methods._clustering.persons import PersonRows
-from sfumato.methods._clustering.variables import CodedRows, Variable, encode_variables
+from sfumato.methods._clustering.variables import ClusteredRows, Variable, encode_variables
 from sfumato.methods._publishing.digits import round_like_original
 
 
@@ -53,7 +53,7 @@ def cluster_tables(
             codes = np.zeros(count, variable.codes.dtype)
             codes[present] = variable.codes
             summaries.append(replace(variable, codes=codes, known_counts=None))
-    coded = CodedRows(
+    coded = ClusteredRows(
         summaries,
         UNWEIGHTED,
         _number_patterns(persons)[1],

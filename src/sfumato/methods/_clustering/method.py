@@ -35,7 +35,7 @@ from sfumato.methods._clustering.cells import (
 from sfumato.methods._clustering.microaggregation import Clustering, cluster_rows, list_person_keys
 from sfumato.methods._clustering.persons import PersonRows
 from sfumato.methods._clustering.variables import (
-    CodedRows,
+    ClusteredRows,
     ConfidentialRule,
     Variable,
     align_to_grid,
@@ -167,7 +167,7 @@ class ClusteringMethod(Method):
         """
         strata = number_strata(self, data, engine)
         rules = self.rules(data, self.touches(data.schema), engine)
-        rows = CodedRows(
+        rows = ClusteredRows(
             summary,
             UNWEIGHTED,
             None if strata is None else _find_strata(data, strata),

@@ -27,11 +27,11 @@ from sfumato.engines import Engine
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import AnyIntegers, Array, Codes, Floats, Integers
 from sfumato.methods._clustering.cells import Clusters
-from sfumato.methods._clustering.variables import CodedRows, ConfidentialRule, Variable
+from sfumato.methods._clustering.variables import ClusteredRows, ConfidentialRule, Variable
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.kernels.clustering.closeness import Rule
+    from sfumato.kernels.clustering.closeness import ClosenessRule
 
 Clustering = Literal["mondrian", "mdav", "origin", "spread"]
 Diversity = Literal["distinct", "entropy", "recursive"]
@@ -40,7 +40,7 @@ _APART = 2.0
 """How far missing lies below the least value, in standard deviations."""
 
 
-def cluster_rows(rows: CodedRows, k: int, clustering: Clustering) -> Clusters:
+def cluster_rows(rows: ClusteredRows, k: int, clustering: Clustering) -> Clusters:
     """Clusters of at least k records that keep all rules, within each stratum."""
     if rows.strata is None:
         return _CLUSTERINGS[clustering](rows, k)
@@ -58,7 +58,7 @@ def cluster_rows(rows: CodedRows, k: int, clustering: Clustering) -> Clusters:
     return Clusters(np.concatenate(orders), np.concatenate(starts))
 
 
-def cluster_by_mondrian(rows: CodedRows, k: int) -> Clusters:
+def cluster_by_mondrian(rows: ClusteredRows, k: int) -> Clusters:
     """Mondrian: cut in two as long as both halves have k records and keep the rules."""
     from sfumato.kernels.clustering.mondrian import mondrian
 
@@ -75,7 +75,7 @@ def cluster_by_mondrian(rows: CodedRows, k: int) -> Clusters:
     return Clusters(order, starts)
 
 
-def cluster_by_mdav(rows: CodedRows, k: int) -> Clusters:
+def cluster_by_mdav(rows: ClusteredRows, k: int) -> Clusters:
     """MDAV on standardised values; k and more equal records are a cluster of their own."""
     from sfumato.kernels.clustering.mdav import mdav
     from sfumato.kernels.clustering.mondrian import group_equal_rows
@@ -100,7 +100,7 @@ def cluster_by_mdav(rows: CodedRows, k: int) -> Clusters:
     )
 
 
-def cluster_along_origin(rows: CodedRows, k: int) -> Clusters:
+def cluster_along_origin(rows: ClusteredRows, k: int) -> Clusters:
     """Algorithm S2: k after k along the distance to the zero record."""
     from sfumato.kernels.clustering.clusters import order_codes_along_origin
 
@@ -110,7 +110,7 @@ def cluster_along_origin(rows: CodedRows, k: int) -> Clusters:
     return Clusters(*order_codes_along_origin(codes, units, _list_person_keys(rows), k))
 
 
-def cluster_by_spread(rows: CodedRows, k: int) -> Clusters:
+def cluster_by_spread(rows: ClusteredRows, k: int) -> Clusters:
     """Algorithm S4: each cluster takes records from the whole range of a confidential variable."""
     from sfumato.kernels.clustering.clusters import spread_order
 
@@ -123,7 +123,7 @@ def cluster_by_spread(rows: CodedRows, k: int) -> Clusters:
     return Clusters(persons[order], starts)
 
 
-_CLUSTERINGS: dict[Clustering, Callable[[CodedRows, int], Clusters]] = {
+_CLUSTERINGS: dict[Clustering, Callable[[ClusteredRows, int], Clusters]] = {
     "mondrian": cluster_by_mondrian,
     "mdav": cluster_by_mdav,
     "origin": cluster_along_origin,
@@ -131,14 +131,14 @@ _CLUSTERINGS: dict[Clustering, Callable[[CodedRows, int], Clusters]] = {
 }
 
 
-def _sort_persons(rows: CodedRows) -> Integers:
+def _sort_persons(rows: ClusteredRows) -> Integers:
     """The rows in an order that follows the person."""
     from sfumato.kernels.orders import sort_by_keys
 
     return sort_by_keys(_list_person_keys(rows))
 
 
-def _list_person_keys(rows: CodedRows) -> Sequence[AnyIntegers]:
+def _list_person_keys(rows: ClusteredRows) -> Sequence[AnyIntegers]:
     if rows.list_person_keys is None:
         raise TypeError("This clustering needs to know who is who.")
     return rows.list_person_keys()
@@ -234,7 +234,7 @@ class ConfidentialLevels:
     as_written: ConfidentialVariable
     counts: Integers
 
-    def make_rule(self, codes: Codes, rule: Rule) -> ConfidentialRule:
+    def make_rule(self, codes: Codes, rule: ClosenessRule) -> ConfidentialRule:
         """A rule about codes of the values as read."""
         by_level = np.full(len(self.as_written.distinct) + 1, -1, np.int32)
         by_level[self.as_written.codes] = codes  # -1 is the last: missing

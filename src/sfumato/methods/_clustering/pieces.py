@@ -24,7 +24,7 @@ from sfumato.methods._clustering.microaggregation import cluster_rows, stack_cod
 
 if TYPE_CHECKING:
     from sfumato.kernels.clustering.closeness import Population
-    from sfumato.kernels.clustering.mondrian import Scale
+    from sfumato.kernels.clustering.mondrian import CodeScale
     from sfumato.methods._clustering.distributed import Layout
 
 PIECE = "__sfumato_piece"
@@ -70,7 +70,7 @@ class _Root:
 
     stratum: int
     used: Sequence[Integers]
-    scale: Scale
+    scale: CodeScale
 
 
 @dataclass(frozen=True, eq=False)

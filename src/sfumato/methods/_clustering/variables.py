@@ -25,7 +25,7 @@ from sfumato.schema import Column
 from sfumato.schema.hierarchies import Hierarchy
 
 if TYPE_CHECKING:
-    from sfumato.kernels.clustering.closeness import Rule
+    from sfumato.kernels.clustering.closeness import ClosenessRule
 
 _NUMBERS = ("integer", "continuous")
 _MANY = 1 << 20
@@ -107,11 +107,11 @@ class ConfidentialRule:
     name: str
     levels: pl.Series
     codes: Codes
-    rule: Rule
+    rule: ClosenessRule
 
 
 @dataclass(frozen=True, eq=False)
-class CodedRows:
+class ClusteredRows:
     """What a clustering sees: rows, each of which stands for one or more records.
 
     Parameters
@@ -129,10 +129,10 @@ class CodedRows:
     weights: Integers
     strata: Integers | None = None
     sensitive: Codes | None = None
-    rules: Sequence[Rule] = ()
+    rules: Sequence[ClosenessRule] = ()
     list_person_keys: Callable[[], Sequence[AnyIntegers]] | None = None
 
-    def take(self, positions: Integers) -> CodedRows:
+    def take(self, positions: Integers) -> ClusteredRows:
         """Some of the rows, with the levels that they have, and without strata."""
         list_all = self.list_person_keys
         return replace(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.noise.description import Gaussian, Noise
+from sfumato.cells.noise.description import Gaussian, NoiseDescription
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Array, Floats, Positions
 from sfumato.kernels.sampling.deviates import exponential
@@ -23,7 +23,7 @@ _FEWEST = 16
 _LARGEST_INTEGER = 2.0**63
 
 
-def draw_noise(values: pl.Series, noise: Noise, draws: Draws) -> pl.Series:
+def draw_noise(values: pl.Series, noise: NoiseDescription, draws: Draws) -> pl.Series:
     """A variable of a batch of records with its noise; missing stays missing.
 
     Fractions still have all their digits: see `round_digits`.

@@ -41,7 +41,7 @@ _DIGITS = 15
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedCells:
+class MaskedColumn:
     """The cells of a variable, single values or masked.
 
     Parameters
@@ -67,7 +67,7 @@ class MaskedCells:
 
 def find_masked_cells(
     values: pl.Series, absent: Mask, column: Column, which: Sequence[str]
-) -> MaskedCells:
+) -> MaskedColumn:
     """Find the masked cells.
 
     Parameters
@@ -81,7 +81,7 @@ def find_masked_cells(
     if "missing" in which:
         sort[absent] = 0
     if values.dtype != pl.String:
-        return MaskedCells(sort, (), ~absent, "date" if values.dtype.is_temporal() else "number")
+        return MaskedColumn(sort, (), ~absent, "date" if values.dtype.is_temporal() else "number")
     visible = values.set(pl.Series(absent), None) if absent.any() else values
     coded = encode(visible, order="appearance")
     of, texts = coded.missing_last, mark_literals(coded.levels.to_list(), column)
@@ -95,7 +95,7 @@ def find_masked_cells(
     numbers = np.array([*(number.get(text, -1) for text in texts), -1], np.int32)[of]
     single = np.array([*(~several & np.array([text != WILDCARD for text in texts], bool)), False])
     filled = partly if "partial" in which else ()
-    return MaskedCells(np.where(numbers >= 0, numbers, sort), filled, single[of], kind)
+    return MaskedColumn(np.where(numbers >= 0, numbers, sort), filled, single[of], kind)
 
 
 def _find_partial(texts: Sequence[str], column: Column, kind: CellType, name: str) -> Mask:
@@ -109,7 +109,7 @@ def _find_partial(texts: Sequence[str], column: Column, kind: CellType, name: st
     return wide_ends
 
 
-def find_fitting_values(cells: MaskedCells, values: pl.Series, column: Column) -> list[Integers]:
+def find_fitting_values(cells: MaskedColumn, values: pl.Series, column: Column) -> list[Integers]:
     """For each sort the positions of the values that it may stand for.
 
     `values` are in rising order, each once; text where the variable is text.
@@ -191,7 +191,7 @@ def restore_type(values: pl.Series, kind: CellType) -> pl.Series:
 
 def draw_values(
     values: pl.Series,
-    cells: MaskedCells,
+    cells: MaskedColumn,
     column: Column,
     choice: pl.Series,
     counts: Integers,
@@ -239,7 +239,7 @@ def _draw_by_weight(weights: Integers, positions: Integers, u: Floats) -> Intege
     return chosen
 
 
-def draw_from_domain(cells: MaskedCells, column: Column, name: str, u: Floats) -> list[str]:
+def draw_from_domain(cells: MaskedColumn, column: Column, name: str, u: Floats) -> list[str]:
     """Values of the declared domain, each as likely as the others, as text."""
     if cells.type == "level":
         levels = list_levels([], column, name, ordered=False)
@@ -252,7 +252,7 @@ def draw_from_domain(cells: MaskedCells, column: Column, name: str, u: Floats) -
 
 
 def _draws_within(
-    texts: Sequence[str], cells: MaskedCells, column: Column, name: str
+    texts: Sequence[str], cells: MaskedColumn, column: Column, name: str
 ) -> list[Draw]:
     """For each cell how to draw from all that it may stand for."""
     if cells.type == "level":

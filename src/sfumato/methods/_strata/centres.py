@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.pairs import quote_names, read_matrix
-from sfumato.cells.subsets import Closeness, find_close, find_worst_subset, share_rescaled
+from sfumato.cells.subsets import SubsetCloseness, find_close, find_worst_subset, share_rescaled
 from sfumato.data import Dataset
 from sfumato.engines import Engine, GroupingEngine
 from sfumato.engines.local import find_class_of_each
@@ -481,7 +481,7 @@ def choose_k(records: PreparedRecords, settings: MoveSettings, engine: Engine) -
     return chosen
 
 
-def _find_moved_strata(closeness: Closeness, stratum_of: Integers, at_most: float) -> Mask:
+def _find_moved_strata(closeness: SubsetCloseness, stratum_of: Integers, at_most: float) -> Mask:
     """The strata in which enough records moved, in each variable."""
     strata = int(stratum_of.max()) + 1
     met = np.ones(strata, bool)

@@ -78,7 +78,7 @@ class Neighbourhood:
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class StratumPieces:
     """The boxes into which large strata are cut, in units of distance.
 
     Parameters
@@ -95,9 +95,9 @@ class Pieces:
     high: Floats = field(repr=False)
     halo: Floats = field(repr=False)
 
-    def widen(self) -> Pieces:
+    def widen(self) -> StratumPieces:
         """The same with wider halos."""
-        return Pieces(self.strata, self.stratum, self.low, self.high, self.halo * _WIDER)
+        return StratumPieces(self.strata, self.stratum, self.low, self.high, self.halo * _WIDER)
 
     def find_stratum(self, batch: pl.DataFrame, by: Sequence[str]) -> Integers:
         """The number of each record's stratum; -1 where it is not a large one."""
@@ -146,7 +146,7 @@ def _cut_strata(
     strata: pl.DataFrame,
     counts: Integers,
     engine: GroupingEngine,
-) -> Pieces:
+) -> StratumPieces:
     """Boxes of about as many records as a worker takes, by a sample."""
     wanted = int(np.ceil(counts.sum() / MOST_IN_PIECE)) * _SAMPLED
     columns = [*space.by, *space.names]
@@ -155,7 +155,7 @@ def _cut_strata(
     numbers = pl.DataFrame({_STRATUM: np.arange(len(large))})
     table = numbers.with_columns(strata[large].get_columns()) if space.by else numbers
     nobody = np.empty((0, len(space.names)))
-    uncut = Pieces(table, np.empty(0, np.int64), nobody, nobody, np.empty(0))
+    uncut = StratumPieces(table, np.empty(0, np.int64), nobody, nobody, np.empty(0))
     number = uncut.find_stratum(sample, space.by)
     points = space.to_units(space.read(sample))
     boxes = [
@@ -164,7 +164,7 @@ def _cut_strata(
         for box in _cut_box(points[number == index], records, space.k)
     ]
     stratum, low, high, halo = zip(*boxes, strict=True)
-    return Pieces(table, np.array(stratum), np.array(low), np.array(high), np.array(halo))
+    return StratumPieces(table, np.array(stratum), np.array(low), np.array(high), np.array(halo))
 
 
 def _cut_box(points: Floats, records: float, k: int) -> Iterator[tuple[Floats, Floats, float]]:
@@ -211,7 +211,7 @@ def refuse_far_values(names: Sequence[str]) -> Iterator[None]:
 
 
 def _move_in_pieces(
-    data: Dataset, space: Neighbourhood, pieces: Pieces, engine: GroupingEngine
+    data: Dataset, space: Neighbourhood, pieces: StratumPieces, engine: GroupingEngine
 ) -> Dataset:
     """Every record with its centre; `_REACH` is a distance that holds k records where unsure.
 
@@ -234,7 +234,7 @@ def _is_unsure(batch: pl.DataFrame) -> Mask:
 
 
 def _deal_out(
-    space: Neighbourhood, pieces: Pieces, batch: pl.DataFrame
+    space: Neighbourhood, pieces: StratumPieces, batch: pl.DataFrame
 ) -> tuple[Integers, pl.DataFrame]:
     """The records of each piece and of its halo; -1 is the piece of a stratum that is not cut."""
     stratum, points = pieces.find_stratum(batch, space.by), space.to_units(space.read(batch))
@@ -255,7 +255,11 @@ def _deal_out(
 
 
 def _move_groups(
-    space: Neighbourhood, pieces: Pieces, batch: pl.DataFrame, starts: Integers, draws: object
+    space: Neighbourhood,
+    pieces: StratumPieces,
+    batch: pl.DataFrame,
+    starts: Integers,
+    draws: object,
 ) -> pl.DataFrame:
     """Centres within each piece, and how far the k-th neighbour is where others may be nearer."""
     from sfumato.kernels.trees.neighbours import centroids, neighbours
@@ -297,7 +301,7 @@ def _settle(
     moved: Dataset,
     unsure: pl.DataFrame,
     space: Neighbourhood,
-    pieces: Pieces,
+    pieces: StratumPieces,
     engine: GroupingEngine,
 ) -> Dataset:
     """The records with the centres that are sure, and those of the others looked up in all."""
@@ -308,7 +312,7 @@ def _settle(
         pl.lit(None, pl.Float64).alias(_name_centre(name)) for name in space.names
     )
     if queries.height:
-        search = _Search(space, pieces, queries)
+        search = _PieceSearch(space, pieces, queries)
         parts = engine.gather(
             data,
             search.find_candidates,
@@ -338,7 +342,7 @@ def _name_centre(name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _PieceSearch:
     """Records whose neighbours are sought among all.
 
     Parameters
@@ -349,7 +353,7 @@ class _Search:
     """
 
     space: Neighbourhood
-    pieces: Pieces
+    pieces: StratumPieces
     queries: pl.DataFrame = field(repr=False)
 
     def find_candidates(self, batch: pl.DataFrame) -> pl.DataFrame:

@@ -34,7 +34,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class DifferentRows:
     """Different rows: a code for each cell (0 where it is missing) and how many records."""
 
     codes: Integers
@@ -59,7 +59,9 @@ def encode_rows(values: pl.DataFrame) -> Integers:
     return np.column_stack(columns).astype(np.int64)
 
 
-def find_cells(rows: Rows, k: int, weights: Sequence[float], wanted: Sequence[Subset]) -> Mask:
+def find_cells(
+    rows: DifferentRows, k: int, weights: Sequence[float], wanted: Sequence[Subset]
+) -> Mask:
     """Which cells to blank so that each combination of variables has k records or more.
 
     Rows are alike only if what they still show is the same. That a blank could be anything is not
@@ -86,7 +88,7 @@ def find_cells(rows: Rows, k: int, weights: Sequence[float], wanted: Sequence[Su
     return mask & (rows.codes > 0)
 
 
-def _is_met(rows: Rows, mask: Mask, k: int, combination: Subset) -> bool:
+def _is_met(rows: DifferentRows, mask: Mask, k: int, combination: Subset) -> bool:
     """Whether k records or more share every row's values of a combination."""
     part, _ = _group_rows(rows.blank(mask)[:, combination], rows.counts)
     return bool((part.counts >= k).all())
@@ -156,10 +158,10 @@ def _small_subsets(width: int) -> Iterator[Subset]:
 # Keys of rows ------------------------------------------------------------------------------------
 
 
-def _group_rows(codes: Integers, counts: Integers) -> tuple[Rows, Integers]:
+def _group_rows(codes: Integers, counts: Integers) -> tuple[DifferentRows, Integers]:
     """The distinct rows in the order of their first appearance, and which of them each is."""
     if not codes.shape[1]:
-        together = Rows(np.zeros((1, 0), np.int64), np.array([counts.sum()]))
+        together = DifferentRows(np.zeros((1, 0), np.int64), np.array([counts.sum()]))
         return together, np.zeros(len(codes), np.int64)
     if len(codes) < FEW:
         rows, first, inverse = np.unique(codes, axis=0, return_index=True, return_inverse=True)
@@ -167,12 +169,12 @@ def _group_rows(codes: Integers, counts: Integers) -> tuple[Rows, Integers]:
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         of = rank[inverse.ravel()]
-        return Rows(rows[order], _sum_counts(of, counts, len(order))), of
+        return DifferentRows(rows[order], _sum_counts(of, counts, len(order))), of
     names = [str(column) for column in range(codes.shape[1])]
     frame = pl.DataFrame(codes, schema=names, orient="row")
     distinct = frame.unique(maintain_order=True)
     of = find_class_of_each(frame, distinct)
-    return Rows(distinct.to_numpy(), _sum_counts(of, counts, len(distinct))), of
+    return DifferentRows(distinct.to_numpy(), _sum_counts(of, counts, len(distinct))), of
 
 
 def _count_sharing(keys: Words, counts: Integers) -> Integers:
@@ -216,7 +218,7 @@ def _keys_without(keys: Words, parts: Words, subset: Subset, rows: Integers | No
 # Classes -----------------------------------------------------------------------------------------
 
 
-def suppress_rows(rows: Rows, k: int, weights: Sequence[float]) -> Mask:
+def suppress_rows(rows: DifferentRows, k: int, weights: Sequence[float]) -> Mask:
     """Which cells of each row to blank so that every class has k records or more.
 
     Rows that agree on what they still show hide each other. Three ways are tried and the cheapest
@@ -252,7 +254,7 @@ def _run_search(search: _Search, way: list[list[Subset]], weights: Sequence[floa
 class _Search:
     """Rows that are still open, and the classes that those before them have formed."""
 
-    rows: Rows
+    rows: DifferentRows
     k: int
     parts: Words = field(init=False)
     keys: Words = field(init=False)
@@ -325,7 +327,7 @@ class _Search:
         self.class_sizes = _sum_counts(of.ravel(), counts, len(self.class_keys))
 
 
-def merge_small_classes(rows: Rows, mask: Mask, k: int, weights: Sequence[float]) -> Mask:
+def merge_small_classes(rows: DifferentRows, mask: Mask, k: int, weights: Sequence[float]) -> Mask:
     """Blank more until every class, compared cell by cell, has k records.
 
     Two classes become one by blanking whatever they differ in. Each turn leaves one class fewer,

@@ -42,7 +42,7 @@ Findings = list[tuple[Verdict, str]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Draft:
+class _TableDraft:
     """A table before suppression: what it would show, and every layer that must be protected."""
 
     shown: dict[str, Floats]
@@ -69,7 +69,9 @@ def protect_table(counts: CellCounts, request: TableRequest) -> Table:
     findings = _find_concerns(counts, request)
     if request.protection == "round":
         _refuse_rounding_few(counts, request)
-        draft = _Draft(shown={"count": round_table(counts.lattice, counts.counts, request.base)})
+        draft = _TableDraft(
+            shown={"count": round_table(counts.lattice, counts.counts, request.base)}
+        )
         return _build_table(counts, request, draft, {}, findings)
     draft = (
         _draft_count_table(counts, request)
@@ -94,11 +96,11 @@ def protect_table(counts: CellCounts, request: TableRequest) -> Table:
         # What is hidden was chosen for exact counts, so that rounded ones tell less.
         shown["count"] = request.rules.round_counts(shown["count"])
         notes = [*notes, *request.rules.describe_rounding()]
-    draft = _Draft(shown=shown, notes=notes, findings=draft.findings)
+    draft = _TableDraft(shown=shown, notes=notes, findings=draft.findings)
     return _build_table(counts, request, draft, known, findings)
 
 
-def _draft_count_table(counts: CellCounts, request: TableRequest) -> _Draft:
+def _draft_count_table(counts: CellCounts, request: TableRequest) -> _TableDraft:
     """A table of counts, weighted or not."""
     layer = _assess_records(counts, request, request.rules)
     weights, layers = read_weights(counts.data, request.weights), {"count": layer}
@@ -108,10 +110,10 @@ def _draft_count_table(counts: CellCounts, request: TableRequest) -> _Draft:
         contributions = aggregate_weights(counts, ones, largest=largest)
         layers |= _assess_sums("count as sums", counts, layer, contributions, request)
     if weights is None:
-        return _Draft(shown={"count": counts.counts}, layers=layers)
+        return _TableDraft(shown={"count": counts.counts}, layers=layers)
     weighted = aggregate_weights(counts, weights, largest=largest)
     layers |= _assess_weights(counts, layer, weighted, request)
-    return _Draft(shown={"count": weighted[0].totals}, layers=layers)
+    return _TableDraft(shown={"count": weighted[0].totals}, layers=layers)
 
 
 def _assess_records(counts: CellCounts, request: TableRequest, rules: Rules) -> Layer:
@@ -158,7 +160,7 @@ def _assess_weights(
     }
 
 
-def _draft_magnitude_table(counts: CellCounts, request: TableRequest) -> _Draft:
+def _draft_magnitude_table(counts: CellCounts, request: TableRequest) -> _TableDraft:
     """A table of values: every additive number behind it is a layer that must hold."""
     rules = request.rules
     values = read_values(counts.data, str(request.values))
@@ -203,7 +205,7 @@ def _draft_magnitude_table(counts: CellCounts, request: TableRequest) -> _Draft:
     absent = float(1 - known.mean())
     note = f"{_format_rough_share(absent)} have no value of '{request.values}' and are left out."
     constant = magnitudes.constant and rules.full != "show"
-    return _Draft(
+    return _TableDraft(
         shown={name: shown[name] for name in request.statistics},
         layers=layers,
         findings=[("review", _CONSTANT)] if constant else [],
@@ -267,7 +269,7 @@ def _get_level_totals(lattice: Lattice, counts: Integers, axis: int) -> Integers
 def _build_table(
     counts: CellCounts,
     request: TableRequest,
-    draft: _Draft,
+    draft: _TableDraft,
     known: dict[str, AttackerKnowledge],
     findings: Findings,
 ) -> Table:

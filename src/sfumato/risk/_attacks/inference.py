@@ -21,7 +21,7 @@ _NEARLY_ALL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Persons:
+class SecretOwners:
     """Whose secrets are guessed.
 
     Parameters
@@ -47,7 +47,7 @@ class Persons:
 def infer_secrets(
     views: Sequence[VariableView],
     secrets: Sequence[VariableView],
-    persons: Persons,
+    persons: SecretOwners,
     *,
     nearest: int,
     tolerance: float,

@@ -21,8 +21,8 @@ from sfumato.numbers import Number
 from sfumato.risk._dependencies.rules import (
     SAME,
     Finding,
-    Table,
-    View,
+    ReleasedView,
+    TruthTable,
     find_dependencies,
     is_near,
     solve,
@@ -138,7 +138,7 @@ def fill_in(
         worthwhile = [finding for finding in findings if finding.gain >= _WORTHWHILE]
         if not worthwhile:
             break
-        view, columns = View(original, current), dict[str, pl.Series]()
+        view, columns = ReleasedView(original, current), dict[str, pl.Series]()
         for finding in worthwhile:
             filled = _fill(view, finding)
             if filled is not None:
@@ -154,7 +154,7 @@ def fill_in(
     return FilledIn(current, tuple(used.values())) if used else None
 
 
-def _fill(view: View, finding: Finding) -> pl.Series | None:
+def _fill(view: ReleasedView, finding: Finding) -> pl.Series | None:
     """A protected variable as the attacker has it; None where he learns nothing new."""
     name = finding.protected
     guesses = _look_up(view, finding) if finding.rule == SAME else _work_out(view, finding)
@@ -182,7 +182,7 @@ def _unite(guesses: pl.Series, cells: pl.Series) -> tuple[pl.Series, pl.Series]:
     return write_cells(guesses), write_cells(cells)
 
 
-def _look_up(view: View, finding: Finding) -> pl.Series:
+def _look_up(view: ReleasedView, finding: Finding) -> pl.Series:
     """What most records with the same tool values have, for whoever shows these values."""
     truth = view.original.column(finding.protected).alias(_GUESS)
     usable = truth.is_not_null().to_numpy()
@@ -205,7 +205,7 @@ def _look_up(view: View, finding: Finding) -> pl.Series:
     return shown.join(table, on=keys, how="left", maintain_order="left")[_GUESS]
 
 
-def _show_tools(view: View, finding: Finding) -> pl.DataFrame:
+def _show_tools(view: ReleasedView, finding: Finding) -> pl.DataFrame:
     """The cells of the tools as the attacker has them, true or not."""
     cells = (
         view.released.column(tool) if tool in view.released.schema else view.read_tool(tool)[0]
@@ -225,10 +225,10 @@ def _is_sure(table: pl.DataFrame, truth: pl.Series) -> Mask:
     return sure
 
 
-def _work_out(view: View, finding: Finding) -> pl.Series:
+def _work_out(view: ReleasedView, finding: Finding) -> pl.Series:
     """Numbers by an equation, or between those of the records before and after."""
     digests = view.original.identity.digests
-    table = Table(view, np.lexsort((digests[:, 1], digests[:, 0])))
+    table = TruthTable(view, np.lexsort((digests[:, 1], digests[:, 0])))
     values, wanted = view.original.column(finding.protected), table.truth(finding.protected).numbers
     rows = table.usable(finding.protected, finding.tools)
     if wanted is None:

@@ -111,7 +111,7 @@ def find_dependencies(
     if not len(original):
         raise MeasureError("There is no record to compare.", hint="are the data empty?")
     wanted = original.schema.having("quasi", "sensitive") if protected is None else protected
-    view = View(original, released, shown_before or {})
+    view = ReleasedView(original, released, shown_before or {})
     changed = [
         name for name in wanted if name not in view.unchanged or not view.unchanged[name].all()
     ]
@@ -119,7 +119,10 @@ def find_dependencies(
         return []
     # In an order of the records' own, so that neither sample nor halves follow the file.
     order = sort_digests(original.identity.digests)
-    everybody, sample = Table(view, order), Table(view, _draw_sample(view, changed, order))
+    everybody, sample = (
+        TruthTable(view, order),
+        TruthTable(view, _draw_sample(view, changed, order)),
+    )
     return [
         _search(name, [tool for tool in view.tools if tool != name], sample, everybody,
                 within=within, pairs=pairs, by=by)
@@ -127,7 +130,7 @@ def find_dependencies(
     ]  # fmt: skip
 
 
-def _draw_sample(view: View, protected: Sequence[str], order: Positions) -> Positions:
+def _draw_sample(view: ReleasedView, protected: Sequence[str], order: Positions) -> Positions:
     """Some records, of which half have a changed cell as long as there are so many."""
     if len(order) <= SAMPLE:
         return order
@@ -143,8 +146,8 @@ def _draw_sample(view: View, protected: Sequence[str], order: Positions) -> Posi
 def _search(
     name: str,
     tools: Sequence[str],
-    sample: Table,
-    everybody: Table,
+    sample: TruthTable,
+    everybody: TruthTable,
     *,
     within: float,
     pairs: bool,
@@ -165,7 +168,7 @@ def _search(
     return follow(everybody, name, best.tools, best.rule, within)
 
 
-def _look_up(table: Table, name: str) -> Finding:
+def _look_up(table: TruthTable, name: str) -> Finding:
     """What earlier releases show of a variable that this one protects."""
     shown_before = table.view.shown_before.get(name)
     if shown_before is None:
@@ -178,7 +181,7 @@ def _look_up(table: Table, name: str) -> Finding:
     return Finding(name, (name,), EARLIER, share, 0.0, math.inf, 1.0, table.rows[recovered])
 
 
-class View:
+class ReleasedView:
     """What an attacker sees of each variable: its cells, and where they are the true ones."""
 
     def __init__(
@@ -259,10 +262,10 @@ class ReadColumn:
         return int(self.codes.max(initial=0))
 
 
-class Table:
+class TruthTable:
     """Some records: the truth of each variable, and each variable as a tool."""
 
-    def __init__(self, view: View, rows: Positions) -> None:
+    def __init__(self, view: ReleasedView, rows: Positions) -> None:
         self.view, self.rows = view, rows
         self._truths: dict[str, ReadColumn] = {}
         self._tools: dict[str, ReadColumn] = {}
@@ -302,7 +305,12 @@ class Table:
 
 
 def follow(
-    table: Table, name: str, tools: tuple[str, ...], kind: str, within: float, least: float = 0.0
+    table: TruthTable,
+    name: str,
+    tools: tuple[str, ...],
+    kind: str,
+    within: float,
+    least: float = 0.0,
 ) -> Finding:
     """The share of changed cells that a rule gives back, and what it would give by chance.
 
@@ -353,7 +361,7 @@ def follow(
 
 
 def _hit(
-    table: Table,
+    table: TruthTable,
     name: str,
     tools: tuple[str, ...],
     kind: str,
@@ -380,7 +388,7 @@ def is_near(guess: Floats, wanted: Floats, within: float) -> Mask:
 
 
 def solve(
-    table: Table, wanted: Floats, tools: tuple[str, ...], kind: str, rows: Positions
+    table: TruthTable, wanted: Floats, tools: tuple[str, ...], kind: str, rows: Positions
 ) -> Floats:
     """Each record's number, by a rule that was learnt from other records."""
     columns = [number[rows] for tool in tools if (number := table.tool(tool).numbers) is not None]
@@ -452,7 +460,7 @@ def _join(columns: Sequence[Integers]) -> Integers:
 
 
 def list_rules(
-    table: Table, name: str, tools: Sequence[str], *, pairs: bool
+    table: TruthTable, name: str, tools: Sequence[str], *, pairs: bool
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """Every rule worth following, the simplest first."""
     for tool in tools:
@@ -471,7 +479,7 @@ def list_rules(
 
 
 def _list_equations(
-    table: Table, target: Floats, numeric: Sequence[str]
+    table: TruthTable, target: Floats, numeric: Sequence[str]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """Linear equations with one, two and all tools; products where everything is positive."""
     groups: list[tuple[str, ...]] = [(tool,) for tool in numeric]

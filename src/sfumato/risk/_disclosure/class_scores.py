@@ -15,14 +15,14 @@ from sfumato.kernels.arrays import Codes, Floats, Integers
 
 if TYPE_CHECKING:
     from sfumato.cells.overlaps import CellMeanings
-    from sfumato.kernels.clustering.closeness import Rule
+    from sfumato.kernels.clustering.closeness import ClosenessRule
 
 
 def score_classes(
     classes: EquivalenceClasses,
     codes: Codes,
     counts: Integers,
-    rules: Sequence[Rule],
+    rules: Sequence[ClosenessRule],
     *,
     filled: bool = False,
 ) -> list[Floats]:

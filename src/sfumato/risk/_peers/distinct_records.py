@@ -25,7 +25,7 @@ _DIGITS = 30
 """Digits of a number that are written out."""
 
 
-class CodedRows(NamedTuple):
+class DistinctRows(NamedTuple):
     """Distinct rows of some variables.
 
     values : the distinct rows as they are.
@@ -45,7 +45,7 @@ class DistinctRecords:
     """Distinct records: known variables first, the sensitive one last.
 
     known : the variables that an outsider may know, without the sensitive one.
-    values, codes, counts, row_of : as in `CodedRows`.
+    values, codes, counts, row_of : as in `DistinctRows`.
     """
 
     known: tuple[str, ...]
@@ -86,7 +86,7 @@ def find_distinct_records(
     return DistinctRecords(others, *code_rows(data, [*others, sensitive]))
 
 
-def code_rows(data: Dataset, names: Sequence[str], records: Integers | None = None) -> CodedRows:
+def code_rows(data: Dataset, names: Sequence[str], records: Integers | None = None) -> DistinctRows:
     """The distinct rows of some variables, with codes and counts.
 
     Missing is a value of its own, and a release shows which code for missing a cell holds.
@@ -101,7 +101,7 @@ def code_rows(data: Dataset, names: Sequence[str], records: Integers | None = No
     counts = np.asarray(distinct.counts, np.int64)
     if records is not None:
         counts = count_codes(row_of, records, len(counts))
-    return CodedRows(distinct.values, np.column_stack(columns), counts, row_of)
+    return DistinctRows(distinct.values, np.column_stack(columns), counts, row_of)
 
 
 def _read_column(data: Dataset, name: str) -> pl.Series:

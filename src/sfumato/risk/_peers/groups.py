@@ -81,7 +81,7 @@ def assign_groups(
     people = np.bincount(kind_of, counts).astype(np.int64)
     leaf = _assign_leaves(features, people, _KINDS)
     blocks = [
-        _Block.of(features[leaf == index], people[leaf == index])
+        _PeerBlock.of(features[leaf == index], people[leaf == index])
         for index in range(int(leaf.max()) + 1)
     ]
     ends = np.cumsum([block.leaves for block in _join_blocks(blocks, most)])
@@ -90,7 +90,7 @@ def assign_groups(
 
 
 @dataclass(frozen=True, eq=False)
-class _Block:
+class _PeerBlock:
     """Leaves beside each other: how many they are, their people, and the sum of their features."""
 
     leaves: int
@@ -98,23 +98,23 @@ class _Block:
     total: Floats
 
     @classmethod
-    def of(cls, features: Floats, people: AnyIntegers) -> _Block:
+    def of(cls, features: Floats, people: AnyIntegers) -> _PeerBlock:
         # Features are whole multiples of a power of two, so that these sums are exact.
         return cls(1, int(people.sum()), people @ features)
 
-    def join(self, other: _Block) -> _Block:
-        return _Block(
+    def join(self, other: _PeerBlock) -> _PeerBlock:
+        return _PeerBlock(
             self.leaves + other.leaves, self.people + other.people, self.total + other.total
         )
 
-    def ward_distance(self, other: _Block) -> float:
+    def ward_distance(self, other: _PeerBlock) -> float:
         """By how much joining both would increase the sum of squares within (Ward 1963)."""
         between = self.total / self.people - other.total / other.people
         share = self.people * other.people / (self.people + other.people)
         return share * float(np.dot(between, between))
 
 
-def _join_blocks(blocks: list[_Block], most: int) -> list[_Block]:
+def _join_blocks(blocks: list[_PeerBlock], most: int) -> list[_PeerBlock]:
     """Neighbours joined until few enough are left, and none is too small."""
     while len(blocks) > 1:
         small = [index for index, block in enumerate(blocks) if block.people < FLOOR]

@@ -25,8 +25,7 @@ from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
     from sfumato.kernels.lattice.matches import Relation
-    from sfumato.kernels.lattice.peers import Effort
-    from sfumato.kernels.lattice.peers import Peers as PeerCounts
+    from sfumato.kernels.lattice.peers import Effort, PeerCounts
 
 BUDGET = 500_000_000
 _ACCESSIBLE = 1.0

@@ -28,7 +28,7 @@ from sfumato.schema.inference.check_digits import (
     steuer_id,
     vsnr,
 )
-from sfumato.schema.inference.profile import Profile
+from sfumato.schema.inference.profile import ValueProfile
 
 _ENOUGH = 0.9  # share of the distinct values that must be written in a format
 _MARKED = 5  # at least one in so many must bear the mark
@@ -198,7 +198,7 @@ def are_prefix_codes(values: pl.Series) -> bool:
     return one_length and bool(texts.str.contains(_CODE).all())
 
 
-def find_format(formats: Iterable[Format], profile: Profile) -> Format | None:
+def find_format(formats: Iterable[Format], profile: ValueProfile) -> Format | None:
     """The first format that nearly all values are written in."""
     values = profile.sample
     if values.is_empty():
@@ -215,7 +215,7 @@ def find_format(formats: Iterable[Format], profile: Profile) -> Format | None:
     return None
 
 
-def _fits(known: Format, values: pl.Series, profile: Profile, enough: float) -> bool:
+def _fits(known: Format, values: pl.Series, profile: ValueProfile, enough: float) -> bool:
     if profile.distinct < known.least or (known.own and profile.distinct * 5 < profile.records):
         return False
     stripped = values.str.strip_chars()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.io.missing_words import is_word_for_missing
-from sfumato.schema.inference.profile import FEW, Profile
+from sfumato.schema.inference.profile import FEW, ValueProfile
 
 _HEAP = 5
 """Records that must share a code."""
@@ -33,7 +33,7 @@ _LEADING = re.compile(r"^[-\s\d.:()\[\]]+")
 
 
 def find_missing_codes(
-    profile: Profile, labels: Mapping[str, str] | None
+    profile: ValueProfile, labels: Mapping[str, str] | None
 ) -> dict[int | float, int]:
     """Codes for "no value" among numbers, each with how many records have it.
 
@@ -64,14 +64,14 @@ def says_missing(label: str) -> bool:
     return is_word_for_missing(_LEADING.sub("", label) or label)
 
 
-def _find_labelled_codes(profile: Profile, labels: Mapping[str, str]) -> set[Any]:
+def _find_labelled_codes(profile: ValueProfile, labels: Mapping[str, str]) -> set[Any]:
     missing = {code for code, label in labels.items() if says_missing(label)}
     if not missing:
         return set()
     return {value for value in profile.values.to_list() if str(_simplify(value)) in missing}
 
 
-def _find_far_codes(profile: Profile) -> set[Any]:
+def _find_far_codes(profile: ValueProfile) -> set[Any]:
     if not profile.integral:
         return set()
     values, counts = profile.values.to_numpy().astype(float), profile.counts.to_numpy()

@@ -97,7 +97,7 @@ Family = Literal["number", "flag", "date", "text", "empty", "other"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profile:
+class ValueProfile:
     """The distinct values of a variable in order, how often each occurs, and what follows.
 
     `ordered`: the frame itself declares an order of the levels.
@@ -116,11 +116,13 @@ class Profile:
             self.matches[pattern] = int(self.values.str.contains(pattern).sum())
         return self.matches[pattern]
 
-    def without(self, codes: Collection[Any]) -> Profile:
+    def without(self, codes: Collection[Any]) -> ValueProfile:
         """The same less the values that stand for "no value"."""
         is_value = ~self.values.is_in(pl.Series(list(codes), dtype=self.values.dtype, strict=False))
         if not is_value.any():
-            return Profile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=self.ordered)
+            return ValueProfile(
+                family="empty", values=_NOTHING, counts=_NOTHING, ordered=self.ordered
+            )
         return replace(
             self,
             values=self.values.filter(is_value),
@@ -289,14 +291,14 @@ _TOGETHER = 1_000_000
 
 def read_profiles(
     table: nw.DataFrame[Any], patterns: Sequence[str]
-) -> Iterator[tuple[str, Profile | None]]:
+) -> Iterator[tuple[str, ValueProfile | None]]:
     """Look at all variables; where there are many short ones, at many in one go.
 
     Every call on a variable costs more than its values do where a table is wide and short. The
     patterns are counted among the values of texts at the same time.
     """
     frame = table.to_native()
-    together: dict[str, Profile] = {}
+    together: dict[str, ValueProfile] = {}
     if isinstance(frame, pl.DataFrame) and frame.width >= _WIDE and 0 < frame.height <= _SAMPLE:
         by_type: dict[pl.DataType, list[pl.Series]] = {}
         for column in frame:
@@ -328,7 +330,7 @@ def read_profiles(
 _PLAIN = (pl.Int64, pl.Float64, pl.String, pl.Date, pl.Boolean)
 
 
-def _read_together(columns: list[pl.Series], patterns: Sequence[str]) -> Iterator[Profile]:
+def _read_together(columns: list[pl.Series], patterns: Sequence[str]) -> Iterator[ValueProfile]:
     """The profiles of columns of one type and height."""
     stacked = pl.concat(columns, rechunk=True)
     number = np.repeat(np.arange(len(columns)), len(columns[0]))
@@ -343,7 +345,7 @@ def _read_together(columns: list[pl.Series], patterns: Sequence[str]) -> Iterato
     values, counts = runs["value"], runs["len"]
     if runs.is_empty():
         for _ in columns:
-            yield Profile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=False)
+            yield ValueProfile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=False)
         return
     matches = _count_together(runs, patterns, len(columns)) if family == "text" else {}
     # The ends of all at once: to ask each column for its own costs more than to look at them
@@ -351,9 +353,9 @@ def _read_together(columns: list[pl.Series], patterns: Sequence[str]) -> Iterato
     most = values.gather(np.maximum(ends[1:] - 1, 0)).to_list()
     for index, (start, end) in enumerate(pairwise(ends.tolist())):
         if start == end:
-            yield Profile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=False)
+            yield ValueProfile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=False)
             continue
-        yield Profile(
+        yield ValueProfile(
             family=family,
             values=values.slice(start, end - start),
             counts=counts.slice(start, end - start),
@@ -375,7 +377,7 @@ def _count_together(
     }
 
 
-def read_profile(table: nw.DataFrame[Any], name: str) -> Profile | None:
+def read_profile(table: nw.DataFrame[Any], name: str) -> ValueProfile | None:
     """Look at a variable; `None` where its values cannot be brought to one type."""
     series = table[name]
     ordered = isinstance(series.dtype, nw.Enum) or _has_declared_order(series.to_native())
@@ -387,10 +389,10 @@ def read_profile(table: nw.DataFrame[Any], name: str) -> Profile | None:
         return _profile_without_values(present[name], ordered=ordered)
     family = "empty" if values.is_empty() else _get_family(values.dtype)
     if family in ("empty", "other"):
-        return Profile(family=family, values=_NOTHING, counts=_NOTHING, ordered=ordered)
+        return ValueProfile(family=family, values=_NOTHING, counts=_NOTHING, ordered=ordered)
     # Sorted runs: distinct values and counts, whatever the order of the records.
     runs = values.sort().rle().struct.unnest()
-    return Profile(family=family, values=runs["value"], counts=runs["len"], ordered=ordered)
+    return ValueProfile(family=family, values=runs["value"], counts=runs["len"], ordered=ordered)
 
 
 def _read_values(present: nw.DataFrame[Any], name: str) -> pl.Series:
@@ -419,12 +421,12 @@ def _get_family(dtype: pl.DataType) -> Family:
     return "text" if dtype == pl.String else "other"
 
 
-def _profile_without_values(present: nw.Series[Any], *, ordered: bool) -> Profile | None:
+def _profile_without_values(present: nw.Series[Any], *, ordered: bool) -> ValueProfile | None:
     """Lists and records leave the name to judge by; values of several types leave nothing."""
     if not _holds_collections(present):
         return None
     family: Family = "other" if len(present) else "empty"
-    return Profile(family=family, values=_NOTHING, counts=_NOTHING, ordered=ordered)
+    return ValueProfile(family=family, values=_NOTHING, counts=_NOTHING, ordered=ordered)
 
 
 def _has_declared_order(native: Any) -> bool:

@@ -20,7 +20,7 @@ from sfumato.schema.inference.coordinates import (
 from sfumato.schema.inference.formats import FORMATS, are_prefix_codes, find_format
 from sfumato.schema.inference.missing_codes import find_missing_codes
 from sfumato.schema.inference.names import SIGNS, Sign, find_label_signs, find_signs
-from sfumato.schema.inference.profile import FEW, Profile, describe_ranges, read_profiles
+from sfumato.schema.inference.profile import FEW, ValueProfile, describe_ranges, read_profiles
 from sfumato.schema.inference.repeats import describe_person, find_person
 from sfumato.schema.inference.scales import SEXES, normalise_levels, sort_levels
 from sfumato.schema.inference.survey_codes import add_survey_signs
@@ -58,7 +58,7 @@ _BY_FAMILY: dict[str, SuggestedKind] = {
 
 
 def infer_kind(
-    role: Role | None, sign: Sign | None, profile: Profile, *, labels: Sequence[str] = ()
+    role: Role | None, sign: Sign | None, profile: ValueProfile, *, labels: Sequence[str] = ()
 ) -> SuggestedKind:
     """Read the kind off the values, given the role and the sign in the name that led there.
 
@@ -83,7 +83,9 @@ def _rise(labels: Sequence[str]) -> bool:
     return sort_levels(labels) in (tuple(labels), tuple(labels[::-1]))
 
 
-def _infer_number_kind(role: Role | None, sign: Sign | None, profile: Profile) -> SuggestedKind:
+def _infer_number_kind(
+    role: Role | None, sign: Sign | None, profile: ValueProfile
+) -> SuggestedKind:
     if not profile.integral:
         unique = "Nearly every value is different, so anyone who knows it could find the person."
         return SuggestedKind(
@@ -100,7 +102,7 @@ def _infer_number_kind(role: Role | None, sign: Sign | None, profile: Profile) -
     return SuggestedKind("integer")
 
 
-def _infer_text_kind(role: Role | None, sign: Sign | None, profile: Profile) -> SuggestedKind:
+def _infer_text_kind(role: Role | None, sign: Sign | None, profile: ValueProfile) -> SuggestedKind:
     if profile.holds_dates:
         return SuggestedKind("date", "Its values are dates written as text.")
     if role == "direct":
@@ -126,7 +128,7 @@ def _infer_text_kind(role: Role | None, sign: Sign | None, profile: Profile) -> 
     return SuggestedKind("nominal" if often or few else "text", remark)
 
 
-def _infer_cell_kind(profile: Profile) -> SuggestedKind:
+def _infer_cell_kind(profile: ValueProfile) -> SuggestedKind:
     """The kind of cells that hold more than a value: ranges, or lists of codes."""
     if profile.range_kind:
         return SuggestedKind(profile.range_kind, describe_ranges(profile.range_kind))
@@ -178,7 +180,7 @@ class SuggestedRole:
 def infer_role(
     name: str,
     signs: Sequence[Sign],
-    profile: Profile,
+    profile: ValueProfile,
     *,
     tall: bool,
     labels: Sequence[str] = (),
@@ -213,14 +215,14 @@ def infer_role(
     return suggested
 
 
-def _holds_few_codes(profile: Profile) -> bool:
+def _holds_few_codes(profile: ValueProfile) -> bool:
     """Whether the values are codes of a few groups; 0 and 1 say yes or no to something."""
     if not (profile.integral and profile.few and profile.has_enough_records):
         return False
     return profile.distinct > 1 and not profile.within(0, 1)
 
 
-def _resolve_weight(sign: Sign, profile: Profile, *, tall: bool) -> Sign:
+def _resolve_weight(sign: Sign, profile: ValueProfile, *, tall: bool) -> Sign:
     """Whether `weight` is that of a body or that of a record in a survey."""
     if sign.needs != "weight":
         return sign
@@ -232,7 +234,7 @@ def _resolve_weight(sign: Sign, profile: Profile, *, tall: bool) -> Sign:
     return replace(sign, needs="") if body else survey
 
 
-def _is_borne_out(sign: Sign, profile: Profile) -> bool:
+def _is_borne_out(sign: Sign, profile: ValueProfile) -> bool:
     """Whether the values bear out what the name speaks of."""
     family, codes = profile.family, profile.family == "text" or profile.integral
     if family == "empty":
@@ -254,7 +256,7 @@ def _is_borne_out(sign: Sign, profile: Profile) -> bool:
     return True
 
 
-def _explain_role(sign: Sign, profile: Profile) -> str:
+def _explain_role(sign: Sign, profile: ValueProfile) -> str:
     if sign.needs in ("own", "many") and profile.family != "empty":
         shared = (
             "few records share a value" if profile.nearly_unique else "it has many different values"
@@ -273,7 +275,7 @@ def _explain_role(sign: Sign, profile: Profile) -> str:
     )
 
 
-def _infer_role_from_values(profile: Profile, labels: Sequence[str]) -> SuggestedRole:
+def _infer_role_from_values(profile: ValueProfile, labels: Sequence[str]) -> SuggestedRole:
     """What the values alone speak for."""
     matching = find_format(_OTHER, profile)
     if matching:
@@ -296,7 +298,7 @@ def _infer_role_from_values(profile: Profile, labels: Sequence[str]) -> Suggeste
     return SuggestedRole(None, _UNKNOWN)
 
 
-def _infer_identifier(profile: Profile) -> SuggestedRole:
+def _infer_identifier(profile: ValueProfile) -> SuggestedRole:
     """Text that few share, a number that counts the records, or one that merely differs."""
     if profile.family == "text":
         few = "Looks identifier-like: text of which few records share a value."
@@ -377,7 +379,7 @@ _PLACE = (
 )
 
 
-def _can_be_in(pair: Coordinates, name: str, profile: Profile) -> bool:
+def _can_be_in(pair: Coordinates, name: str, profile: ValueProfile) -> bool:
     """Whether a variable can be the latitude or the longitude of a place by its values."""
     most = HIGHEST_LATITUDE if name == pair.latitude else HIGHEST_LONGITUDE
     return profile.family == "number" and profile.within(-most, most)
@@ -391,7 +393,7 @@ _PAIR = (
 
 
 def _infer_column(
-    name: str, profile: Profile, signs: Sequence[Sign], declared: Column, *, tall: bool
+    name: str, profile: ValueProfile, signs: Sequence[Sign], declared: Column, *, tall: bool
 ) -> Column:
     if declared.missing:
         profile = profile.without(declared.missing)
@@ -426,7 +428,7 @@ def _infer_column(
     )
 
 
-def _list_labels(profile: Profile, labels: Mapping[str, str] | None) -> tuple[str, ...]:
+def _list_labels(profile: ValueProfile, labels: Mapping[str, str] | None) -> tuple[str, ...]:
     """The labels of whole numbers, in the numbers' order; none where most have no label."""
     if not labels or not profile.integral:
         return ()
@@ -443,7 +445,7 @@ class _Order:
     unknown: tuple[str, ...]
 
 
-def _find_order(profile: Profile) -> _Order | None:
+def _find_order(profile: ValueProfile) -> _Order | None:
     if profile.order is None or profile.ordered:
         return None
     values = profile.values.to_list()

@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 from sfumato.schema.inference.names import Sign
-from sfumato.schema.inference.profile import Profile
+from sfumato.schema.inference.profile import ValueProfile
 
 _CODE_NAME = re.compile(
     r"(?:[a-z]{1,3}|var|col|column|item|field|frage|feld|spalte)_?\d{1,6}(?:_?[a-z0-9]{1,3})?"
@@ -62,7 +62,7 @@ def is_code_name(name: str) -> bool:
     return _CODE_NAME.fullmatch(name) is not None
 
 
-def recognise_values(profile: Profile) -> Sign | None:
+def recognise_values(profile: ValueProfile) -> Sign | None:
     """What the values alone look like, where the name is a code."""
     if not profile.has_enough_records:
         return None
@@ -76,7 +76,7 @@ def recognise_values(profile: Profile) -> Sign | None:
     return _LOOKS.get(what)
 
 
-def is_balanced_pair(profile: Profile) -> bool:
+def is_balanced_pair(profile: ValueProfile) -> bool:
     """Whether the values are the codes 1 and 2, each of about half the records, as sex often is."""
     pair = profile.family == "number" and profile.distinct == 2 and profile.within(1, 2)  # noqa: PLR2004
     return (
@@ -88,13 +88,13 @@ def is_balanced_pair(profile: Profile) -> bool:
     )
 
 
-def _recognise_years(profile: Profile) -> str:
+def _recognise_years(profile: ValueProfile) -> str:
     if not profile.within(*_YEARS) or profile.distinct < _FEWEST_YEARS:
         return ""
     return "years of birth" if profile.ends[1] - profile.ends[0] >= _BIRTHS else "years"
 
 
-def _recognise_ages(profile: Profile) -> str:
+def _recognise_ages(profile: ValueProfile) -> str:
     if profile.distinct < _AGES or not profile.within(0, _OLDEST):
         return ""
     ages, counts = profile.values.to_numpy(), profile.counts.to_numpy()
@@ -108,7 +108,7 @@ def _recognise_ages(profile: Profile) -> str:
     return "ages" if dense and old and adult and not heap else ""
 
 
-def _recognise_money(profile: Profile) -> str:
+def _recognise_money(profile: ValueProfile) -> str:
     if max(-profile.ends[0], profile.ends[1]) < _LARGE:
         return ""
     amounts, counts = np.abs(profile.values.to_numpy().astype(float)), profile.counts.to_numpy()
@@ -120,7 +120,7 @@ def _recognise_money(profile: Profile) -> str:
     return "amounts of money, mostly in whole hundreds" if in_hundreds else ""
 
 
-def _recognise_areas(profile: Profile) -> str:
+def _recognise_areas(profile: ValueProfile) -> str:
     values = profile.values
     if profile.distinct < _AREAS or values.str.len_chars().n_unique() > 2:  # noqa: PLR2004
         return ""

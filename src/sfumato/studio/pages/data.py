@@ -30,7 +30,7 @@ from sfumato.studio.paths import clean_name, confine
 from sfumato.studio.picker import format_size, list_folder
 from sfumato.studio.security import refuse
 from sfumato.studio.session import UPLOADS
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.texts import say
 from sfumato.studio.uploads import open_batch, store, unpack_all
 from sfumato.studio.view import Outcome, Page, View
@@ -131,7 +131,7 @@ def _read_options(view: View, table: str) -> dict[str, Any]:
     return {**dict.fromkeys(_OPTIONS), **options}
 
 
-def _is_text(source: Source, table: str, description: Outcome) -> bool:
+def _is_text(source: DataSource, table: str, description: Outcome) -> bool:
     """Whether delimiter, decimal sign and encoding can be corrected."""
     if description.ready:
         return bool(description.value["format"] == "csv")
@@ -173,7 +173,7 @@ async def draw(view: View, links: Mapping[str, Any]) -> Drawing:
 # What was found -----------------------------------------------------------------------------------
 
 
-def _is_gone(view: View, source: Source) -> bool:
+def _is_gone(view: View, source: DataSource) -> bool:
     """Whether the data were uploaded and removed since, as uploads are when the studio stops."""
     path = Path(source.where)
     return path.is_relative_to(view.session.folder / UPLOADS) and not path.exists()
@@ -262,7 +262,7 @@ async def open_path(view: View) -> Response | None:
     if path.is_dir():
         tables = list_tables(path)
         if len(tables) > 1:
-            _open(view, Source(where=str(path), title=path.name, linked=True))
+            _open(view, DataSource(where=str(path), title=path.name, linked=True))
             return view.go("data")
         path = Path(next(iter(tables.values())).where)
     if not path.is_file():
@@ -272,11 +272,11 @@ async def open_path(view: View) -> Response | None:
     find_reader(path)
     if not path.stat().st_size:
         raise DataError("This file is empty.", hint="is it the right one?")
-    _open(view, Source(where=str(path), title=path.name))
+    _open(view, DataSource(where=str(path), title=path.name))
     return view.go("data")
 
 
-def _open(view: View, source: Source) -> None:
+def _open(view: View, source: DataSource) -> None:
     """Go on with other data. The plan is a new one, unless the old one shall be kept."""
     view.session.title = source.title
     keep = view.get("keep") == "true"
@@ -364,7 +364,7 @@ async def choose_tables(view: View) -> Response | None:
     if not chosen:
         view.flash(say("data.choose.none"), tone="bad")
         return view.go("data", choose="tables")
-    source = Source(where=pending["where"], title=pending["title"], upload=pending["upload"])
+    source = DataSource(where=pending["where"], title=pending["title"], upload=pending["upload"])
     if len(chosen) == 1:
         title = f"{pending['title']}, {chosen[0]}"
         _open(view, replace(source, title=title, table=places[chosen[0]].table))
@@ -420,11 +420,11 @@ async def _open_upload(view: View, place: Path) -> Response:
     if len(files) == 1 and files[0].suffix.lower() in _DATABASES:
         return await _begin_choice(view, str(files[0]), "", upload=True)
     if len(files) == 1:
-        source = Source(where=str(files[0]), title=files[0].name, upload=True)
+        source = DataSource(where=str(files[0]), title=files[0].name, upload=True)
     else:
         list_tables(place)
         title = say("data.several_files", first=files[0].name, more=len(files) - 1)
-        source = Source(where=str(place), title=title, linked=True, upload=True)
+        source = DataSource(where=str(place), title=title, linked=True, upload=True)
     _open(view, source)
     return view.go("data")
 

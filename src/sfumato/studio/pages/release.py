@@ -27,7 +27,7 @@ from sfumato.studio.forms import list_fields, read_form
 from sfumato.studio.paths import confine
 from sfumato.studio.reproduction import PLAN, Recipe
 from sfumato.studio.security import DOCUMENT_POLICY
-from sfumato.studio.source import Source
+from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import KEY, list_tasks
 from sfumato.studio.tasks.release import list_written
 from sfumato.studio.texts import say
@@ -334,7 +334,7 @@ async def replay(view: View) -> Response:
         raise DataError("There is no such file.", hint="check the name and the folder.")
     old = view.session
     new = view.studio.sessions.create(owner=view.user.name, title=file.name)
-    source = Source(where=str(file), title=file.name, table=old.source.table,
+    source = DataSource(where=str(file), title=file.name, table=old.source.table,
                     linked=old.source.linked)  # fmt: skip
     if (old.folder / KEY).exists():
         # Persons keep their noise and pseudonyms: nobody learns more from two extracts.

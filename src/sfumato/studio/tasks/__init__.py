@@ -21,7 +21,7 @@ from sfumato.io.atomic import PRIVATE, create_file
 from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
 from sfumato.randomness import Key
-from sfumato.studio.source import Source, parse_plan
+from sfumato.studio.source import DataSource, parse_plan
 
 if TYPE_CHECKING:
     from sfumato.data import Dataset
@@ -99,7 +99,7 @@ class Work:
     """
 
     workshop: Workshop
-    source: Source
+    source: DataSource
     plan_text: str
     folder: Path
 

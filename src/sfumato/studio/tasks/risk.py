@@ -103,7 +103,7 @@ def _digest(work: Work, *further: Any) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cells:
+class _MapCells:
     """The cells of each variable as codes, encoded when they are first asked for."""
 
     data: Dataset
@@ -127,13 +127,13 @@ class _Cells:
         return find_persons(self.data)
 
 
-def _encode(work: Work, data: Dataset) -> _Cells:
+def _encode(work: Work, data: Dataset) -> _MapCells:
     if not engine_for(data.frame).in_memory:
         raise DataError(
             "This file is read batch by batch, so single records cannot be looked at here.",
             hint="open a smaller extract, or use `sfumato who` on a machine with more memory.",
         )
-    cells: _Cells = work.workshop.keep(f"cells:{_digest(work)}", lambda: _Cells(data))
+    cells: _MapCells = work.workshop.keep(f"cells:{_digest(work)}", lambda: _MapCells(data))
     return cells
 
 
@@ -373,7 +373,7 @@ class _Matches:
     persons: Integers | None
 
     @classmethod
-    def of(cls, cells: _Cells, known: Sequence[str], position: int) -> _Matches:
+    def of(cls, cells: _MapCells, known: Sequence[str], position: int) -> _Matches:
         codes = cells.get(known).cells
         return cls(codes == codes[:, [position]], cells.persons)
 

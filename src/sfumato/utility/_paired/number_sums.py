@@ -46,7 +46,7 @@ class Marginal(NamedTuple):
     quantiles: tuple[float, ...]
 
 
-class _Cells(NamedTuple):
+class _PairCells(NamedTuple):
     """What a part of the records says of each variable; all of it can be added up."""
 
     records: int
@@ -163,7 +163,7 @@ def read_number_pairs(
     )  # fmt: skip
 
 
-def _count_cells(pairs: Dataset, names: Sequence[str], engine: Engine) -> _Cells:
+def _count_cells(pairs: Dataset, names: Sequence[str], engine: Engine) -> _PairCells:
     def count(before: Floats, after: Floats) -> tuple[Integers, ...]:
         was, now = ~np.isnan(before), ~np.isnan(after)
         flags = (
@@ -174,13 +174,13 @@ def _count_cells(pairs: Dataset, names: Sequence[str], engine: Engine) -> _Cells
 
     counted = _split(names, count)
 
-    def count_part(batch: pl.DataFrame) -> _Cells:
+    def count_part(batch: pl.DataFrame) -> _PairCells:
         present = int(batch[PRESENT].sum())
-        return _Cells(batch.height, present, *counted(batch.drop(PRESENT)))
+        return _PairCells(batch.height, present, *counted(batch.drop(PRESENT)))
 
     columns = [f"{prefix}{name}" for prefix in (BEFORE, AFTER) for name in names]
     parts = engine.gather(pairs, count_part, reads=[*columns, PRESENT])
-    return _Cells(*(sum(numbers) for numbers in zip(*parts, strict=True)))
+    return _PairCells(*(sum(numbers) for numbers in zip(*parts, strict=True)))
 
 
 def _summarise(

@@ -89,7 +89,7 @@ class _Category:
 
 
 @dataclass(frozen=True, eq=False)
-class DistantRecords:
+class DistantPair:
     """Both data sets where they are, and how the columns of a model are made from them.
 
     Parameters
@@ -168,7 +168,7 @@ def find_records(
     *,
     categories: Sequence[str],
     owner: str,
-) -> DistantRecords:
+) -> DistantPair:
     """`merge_records` where the records are; fail when there is nothing to compare."""
     original.schema.require([*(named or ()), *categories])
     sides = original, released
@@ -200,7 +200,7 @@ def find_records(
     readers |= {reader.variable.name: reader for reader in _scale_numbers(sides, numbers, engine)}
     in_order = tuple(readers[variable.name] for variable in compared)
     ordered = {name: left_out[name] for name in names if name in left_out}
-    return DistantRecords(sides, engine, in_order, sizes, ordered)
+    return DistantPair(sides, engine, in_order, sizes, ordered)
 
 
 def _read_levels(variable: DistantVariable, before: pl.Series, after: pl.Series) -> _Category:
@@ -261,7 +261,7 @@ def _scale_numbers(
     ]
 
 
-def build_distant_design(records: DistantRecords, *, interactions: bool) -> DesignMatrix:
+def build_distant_design(records: DistantPair, *, interactions: bool) -> DesignMatrix:
     """`build_design` by one pass; the design has no records of its own."""
     full = list_columns(records.read_nothing(), interactions=interactions)
 
@@ -281,7 +281,7 @@ class DistantFit:
 
 
 def fit_distant_logistic(
-    records: DistantRecords, design: DesignMatrix, shares: Mapping[str, float]
+    records: DistantPair, design: DesignMatrix, shares: Mapping[str, float]
 ) -> DistantFit:
     """`fit_logistic` by one pass a step; then what the model says of the records.
 
@@ -316,7 +316,7 @@ def _add_derivatives(first: Derivatives, second: Derivatives) -> Derivatives:
 
 
 def _summarise(
-    records: DistantRecords, design: DesignMatrix, beta: Floats, shares: Mapping[str, float]
+    records: DistantPair, design: DesignMatrix, beta: Floats, shares: Mapping[str, float]
 ) -> pl.DataFrame:
     """The propensities of either data set, for two box plots."""
     readers = records.readers

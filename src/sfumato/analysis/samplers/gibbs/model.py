@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analysis.problem import Number, Problem
+from sfumato.analysis.problem import NoisyNumber, Problem
 from sfumato.analysis.samplers.mixture import Mixture, choose_flexible_mixture
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers
@@ -429,7 +429,7 @@ def start_chains(model: LinearModel, chains: int, rng: np.random.Generator) -> C
     )
 
 
-def _has_normal_noise(number: Number) -> bool:
+def _has_normal_noise(number: NoisyNumber) -> bool:
     unbounded = np.isinf(number.low) and np.isinf(number.high)
     constant = number.growth is None and number.scale is None and not number.laplace
     return bool(unbounded and constant and number.width == 0 and number.variance is not None)

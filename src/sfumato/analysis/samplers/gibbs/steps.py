@@ -465,7 +465,7 @@ class LogitFit:
 
 
 @dataclass(frozen=True, eq=False)
-class LevelCounts:
+class LatentLevelCounts:
     """Records, or profiles of records: columns, groups, levels by chain, and how many of each."""
 
     rows: Floats
@@ -484,11 +484,11 @@ def draw_logits(
     profiles = model.profiles
     if profiles is None:
         ones = np.ones(len(model.rows))
-        counts = LevelCounts(model.rows, model.group, levels, [ones] * len(levels))
+        counts = LatentLevelCounts(model.rows, model.group, levels, [ones] * len(levels))
     else:
         tallies = [np.bincount(profiles.first + codes, minlength=len(profiles.rows))
                    for codes in levels]  # fmt: skip
-        counts = LevelCounts(
+        counts = LatentLevelCounts(
             profiles.rows,
             profiles.group,
             [profiles.level] * len(levels),
@@ -510,7 +510,7 @@ class _LogitStep:
     model: LinearModel
     state: ChainState
     split: int
-    counts: LevelCounts
+    counts: LatentLevelCounts
     rng: np.random.Generator
 
     def draw(self) -> None:

@@ -27,7 +27,7 @@ from sfumato.progress import current_progress
 
 # The steps are imported when they are run: asking `can` must not load compiled code.
 if TYPE_CHECKING:
-    from sfumato.analysis.problem import Number, Posterior, Problem, Sampling
+    from sfumato.analysis.problem import NoisyNumber, Posterior, Problem, Sampling
     from sfumato.analysis.samplers.marginal.hamiltonian import StartingPoints
     from sfumato.analysis.samplers.marginal.importance import IndependentDraws
     from sfumato.analysis.samplers.marginal.mode import Mode
@@ -81,7 +81,7 @@ def can(problem: Problem) -> bool:
     )
 
 
-def _has_normal_noise(number: Number) -> bool:
+def _has_normal_noise(number: NoisyNumber) -> bool:
     """Whether the noise is normal, of one variance, and nothing else; values may be missing."""
     unclipped = math.isinf(number.low) and math.isinf(number.high)
     normal = number.growth is None and number.scale is None and not number.laplace

@@ -35,7 +35,7 @@ from sfumato.analysis.samplers.metropolis.likelihood import LogDensity, OutcomeM
 from sfumato.kernels.arrays import Floats, Integers
 
 if TYPE_CHECKING:
-    from sfumato.analysis.problem import Number, Problem, ScalarFunction, Term
+    from sfumato.analysis.problem import NoisyNumber, Problem, ScalarFunction, Term
 
 LONGEST_STEP = 4.0
 """The longest Newton step, in SD of the number."""
@@ -75,7 +75,7 @@ class NumberTerms:
     """
 
     def __init__(self, problem: Problem, index: int, step: float) -> None:
-        self.number: Number = problem.numbers[index]
+        self.number: NoisyNumber = problem.numbers[index]
         self.step = step
         functions: dict[Factors, int] = {}
         self.uses: list[tuple[int, int]] = []

@@ -18,7 +18,7 @@ from sfumato.analysis.problem import GeneralisedNumber
 from sfumato.kernels.arrays import Floats, Integers, Mask
 
 if TYPE_CHECKING:
-    from sfumato.analysis.problem import Link, Number, Problem
+    from sfumato.analysis.problem import Link, NoisyNumber, Problem
 
 _LEAST = 1e-4
 """The least variance where it grows from zero, as a share of its average."""
@@ -52,7 +52,7 @@ class ReleasedNumber:
     variance : of the noise of each record, where that is not the number's own; None where it is.
     """
 
-    def __init__(self, number: Number, variance: Floats | None = None) -> None:
+    def __init__(self, number: NoisyNumber, variance: Floats | None = None) -> None:
         self.number = number
         values = number.observed
         self.missing: Mask = np.isnan(values)
