@@ -16,7 +16,7 @@ from sfumato.errors import DataError, PlanError
 def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(DataError, match=r"pip install sfumato\[spark\]"):
+    with pytest.raises(DataError, match=r"pip install '\.\[spark\]'"):
         options.load("table:people")
     assert "PySpark" in spark_cluster.explain_missing()
 

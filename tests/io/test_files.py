@@ -282,7 +282,7 @@ def test_unknown_places_are_refused(tmp_path: Path) -> None:
 
 
 def test_absent_library_says_how_to_install() -> None:
-    with pytest.raises(DataError, match=r"pip install 'sfumato\[formats\]'"):
+    with pytest.raises(DataError, match=r"pip install '\.\[formats\]'"):
         load_library("no_such_library", extra="formats", purpose="Reading this")
 
 

@@ -28,7 +28,8 @@ def load_presidio(language: str, model: str | None) -> Deidentifier:
         from presidio_anonymizer import AnonymizerEngine
     except ImportError:
         raise MethodError(
-            "Presidio is not installed.", hint="install it: pip install 'sfumato[text]'."
+            "Presidio is not installed.",
+            hint="install it: in your copy of Sfumato, pip install '.[text]'.",
         ) from None
     wanted = model or _MODELS.get(language, f"{language}_core_news_lg")
     if not spacy.util.is_package(wanted) and not Path(wanted).is_dir():

@@ -70,7 +70,7 @@ def studio(
     except ImportError:
         raise PlanError(
             "The studio needs a web server that is not installed.",
-            hint="pip install 'sfumato[studio]'.",
+            hint="in your copy of Sfumato: pip install '.[studio]'.",
         ) from None
     from sfumato.studio.security import YOU, Door, Settings
     from sfumato.studio.server import create_app

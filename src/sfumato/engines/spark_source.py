@@ -37,7 +37,8 @@ def open_session(master: str | None = None) -> Any:
         from pyspark.sql import SparkSession
     except ImportError:
         raise DataError(
-            "Spark is not installed.", hint="pip install sfumato[spark]; it needs Java 17 too."
+            "Spark is not installed.",
+            hint="in your copy of Sfumato, pip install '.[spark]'; it needs Java 17 too.",
         ) from None
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         raise DataError(

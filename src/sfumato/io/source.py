@@ -145,5 +145,5 @@ def load_library(name: str, *, extra: str, purpose: str) -> Any:
     except ImportError:
         raise DataError(
             f"{purpose} needs the library '{name}', which is not installed.",
-            hint=f"pip install 'sfumato[{extra}]'",
+            hint=f"in your copy of Sfumato: pip install '.[{extra}]'",
         ) from None

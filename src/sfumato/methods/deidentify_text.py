@@ -42,7 +42,7 @@ class DeidentifyText(RowWise):
     Parameters
     ----------
     variables : the free text.
-    deidentifier : "presidio" (Microsoft Presidio, `pip install 'sfumato[text]'`, and a language
+    deidentifier : "presidio" (Microsoft Presidio, `pip install '.[text]'`, and a language
         model for it); "patterns", which finds e-mail and web addresses, telephone numbers, dates
         and numbers of people by their form, and no names; or what an installed package brings
         (entry point `sfumato.deidentifiers`).

@@ -65,7 +65,7 @@ _MANY = 3
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Matches(PeerCounts):
-    """What protects each target row; see `PeerCounts`. A bound where cells stand for several values.
+    """What protects each target row; see `PeerCounts`. Bounds, where cells stand for many values.
 
     `peers` are then those who protect for sure and those who may not, so that the share of
     protective peers is never more than the true one. Alternatives are -1, and their shares NaN,
