@@ -116,9 +116,12 @@ def measure(name: str) -> type[Measure]:
 def attribute(room: str, name: str) -> Any:
     """A class of a room by its name, for `sf.methods.Coarsen` and the like."""
     # Other names are asked for by tools that look around, and must not load the whole room.
-    for entry in _load_room(room).values() if name[:1].isupper() else ():
-        if entry.__name__ == name:
-            return entry
+    if name[:1].isupper():
+        for entries in (_load_room(room), methods() if room == "methods" else measures()):
+            for entry in entries.values():
+                is_here = not issubclass(entry, Measure) or entry.room() == room
+                if entry.__name__ == name and is_here:
+                    return entry
     msg = f"module 'sfumato.{room}' has no attribute '{name}'"
     raise AttributeError(msg)
 

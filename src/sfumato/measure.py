@@ -98,6 +98,9 @@ class Measure(ABC):
     """How the report describes it, if it is an attack that is tried."""
     trial: ClassVar[Trial | None] = None
     """How it is tried on every release, if it is an attack that is tried by default."""
+    odd: ClassVar[Mapping[str, float | Mapping[int, float]]] = {}
+    """What it says of "one row" and "all missing" data, held against themselves: in every example,
+    or in those at these positions. What is not here it refuses with a reason."""
     runs_on: ClassVar[tuple[str, ...]] = ("local",)
     """The engines on which it runs."""
     counts_persons: ClassVar[bool] = False

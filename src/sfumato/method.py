@@ -61,6 +61,11 @@ class Method(ABC):
     """Whether it changes values as such, or makes records alike (equivalence classes)."""
     attacks: ClassVar[tuple[str, ...]] = ()
     """Attacks that it invites beyond those on any release, by the names of their measures."""
+    fills_in: ClassVar[bool] = False
+    """Whether it puts values where there were none; nothing else may make one up."""
+    odd: ClassVar[Mapping[str, Literal["refused"] | tuple[int, ...]]] = {}
+    """What it refuses of "empty", "one row", "all missing" and "constant" data: in every example,
+    or in those at these positions. What is not here it carries out on any data."""
     runs_on: ClassVar[tuple[str, ...]] = ("local",)
     """The engines on which it runs."""
     tiered: ClassVar[tuple[str, ...]] = ()

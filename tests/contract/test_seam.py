@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pytest
-from tests.contract.test_methods import CASES, KEY, content, made
-from tests.partitioned import PartitionedEngine
+from tests.contract.examples import CASES, made
 
 import sfumato as sf
 from sfumato import catalogue
 from sfumato.errors import MeasureError, MethodError
+from sfumato.testing.partitioned import PartitionedEngine
+from sfumato.testing.samples import KEY
+from sfumato.testing.samples import write_content as content
 
 READY = {name for name, entry in catalogue.methods().items() if "spark" in entry.runs_on}
 _OPENED: list[str] = []

@@ -23,6 +23,7 @@ from pydantic import Field
 
 from sfumato.data import Dataset
 from sfumato.engines import Engine, Starts
+from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.method import Fitted, Grouped, Strength
@@ -43,6 +44,11 @@ class Swap(Grouped):
     ----------
     variables : what changes places.
     share : how many of the records take part.
+
+    Examples
+    --------
+    >>> Swap(variables=["income"]).share
+    0.1
     """
 
     name = "swap"
@@ -78,6 +84,11 @@ class Swapped(Measure):
     Parameters
     ----------
     variables : what is compared.
+
+    Examples
+    --------
+    >>> Swapped(variables=["income"]).of
+    'pair'
     """
 
     name = "swapped"
@@ -85,9 +96,12 @@ class Swapped(Measure):
     of = "pair"
     aspect = "utility"
     examples = ({"variables": ["income"]},)
+    odd: ClassVar[dict[str, float]] = {"one row": 0, "all missing": 0}
     variables: list[str]
 
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
+        if not len(original):
+            raise MeasureError("There is no record to compare.", hint="is it the right file?")
         changed = np.zeros(len(original), bool)
         for name in self.variables:
             changed |= ~original.column(name).eq_missing(released.column(name)).to_numpy()
@@ -174,6 +188,22 @@ def test_a_plan_runs_it_and_the_report_names_it(run):
         page = (run.folder / "out" / edition).read_text("utf-8")
         assert "swap" in page
         assert "swapped" in page
+
+
+def test_it_keeps_the_contract_and_is_found_where_dir_lists_it(run):
+    code = """
+import sfumato as sf
+from sfumato.testing import check_measure, check_method
+assert "Swap" in dir(sf.methods) and "Swapped" in dir(sf.utility)
+check_method(sf.methods.Swap)
+check_measure(sf.utility.Swapped)
+try:
+    sf.risk.Swapped
+except AttributeError:
+    print("kept")
+"""
+    done = run("-c", code)
+    assert done.stdout.strip() == "kept", done.stderr
 
 
 def test_the_command_line_explains_it(run):

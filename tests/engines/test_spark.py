@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from tests.contract.test_methods import CASES, KEY, made
+from tests.contract.examples import CASES, made
 from tests.engines.spark_frames import download, upload
 
 import sfumato as sf
@@ -25,6 +25,7 @@ from sfumato.engines.summaries import (
     Summary,
 )
 from sfumato.errors import DataError, MethodError
+from sfumato.testing.samples import KEY
 
 pytestmark = [
     pytest.mark.spark,

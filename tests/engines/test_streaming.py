@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from tests.contract.test_methods import CASES, KEY, made
+from tests.contract.examples import CASES, made
 from tests.methods.test_persons import SCHEMA as VISITS
 from tests.methods.test_persons import make_visits
 
@@ -28,6 +28,7 @@ from sfumato.io.scratch import Spill
 from sfumato.plan import Writing
 from sfumato.storage.protecting import is_rather_streamed
 from sfumato.storage.verifying import verify_release
+from sfumato.testing.samples import KEY
 
 READY = [
     case

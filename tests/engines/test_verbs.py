@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import drawn
-from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.engines import Chance, LocalEngine
@@ -30,6 +29,7 @@ from sfumato.engines.summaries import (
 from sfumato.engines.verbs import RANK
 from sfumato.kernels.exact_sums import exact_parts
 from sfumato.randomness import Key
+from sfumato.testing.partitioned import PartitionedEngine
 
 ALL: list[Summary] = [
     Count(),

@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.kernels.clustering.closeness import ClosenessRule
 from sfumato.kernels.clustering.mondrian import mondrian
 from sfumato.methods._clustering import distributed
+from sfumato.testing.partitioned import PartitionedEngine
 
 SCHEMA = sf.Schema(
     {

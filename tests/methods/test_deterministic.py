@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.engines import LocalEngine
 from sfumato.errors import HeavyLossWarning, MethodError, StrataError, WeakProtectionWarning
 from sfumato.methods._strata.centres import find_smallest_k
+from sfumato.testing.partitioned import PartitionedEngine
 
 Deterministic = sf.methods.Deterministic
 

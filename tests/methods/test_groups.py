@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.engines import LocalEngine
@@ -18,6 +17,7 @@ from sfumato.methods import CodeNoise, KAnonymity, Misclassify, Noise, Pseudonym
 from sfumato.methods._groups import find_group_level, number_groups
 from sfumato.plan.first_plan import first_plan
 from sfumato.schema import Role
+from sfumato.testing.partitioned import PartitionedEngine
 
 KEY = bytes(range(32))
 ROLES: dict[str, Role | sf.Column] = {

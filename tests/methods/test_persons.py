@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contract.test_methods import content
-from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.engines import LocalEngine
 from sfumato.errors import MethodError, WeakProtectionWarning
 from sfumato.methods._persons import BY_PERSON, ONCE, count_changes, find_constant
+from sfumato.testing.partitioned import PartitionedEngine
+from sfumato.testing.samples import write_content as content
 
 KEY = bytes(range(32))
 SCHEMA = sf.Schema(

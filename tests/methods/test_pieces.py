@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.engines import Engine
 from sfumato.errors import MethodError
 from sfumato.methods._strata import pieces
+from sfumato.testing.partitioned import PartitionedEngine
 
 SCHEMA = sf.Schema({"x": "quasi", "y": "quasi", "part": "quasi"})
 

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.cells.date_shifts import list_shifts
@@ -19,6 +18,7 @@ from sfumato.data.identity import digest_identifiers
 from sfumato.errors import HeavyLossWarning, MethodError, PlanError, WeakProtectionWarning
 from sfumato.methods import ShiftDates
 from sfumato.randomness import Draws, Key, encrypt
+from sfumato.testing.partitioned import PartitionedEngine
 
 KEY = bytes(range(32))
 PEOPLE = st.sampled_from(["a", "b", "c", "17", "x y"])

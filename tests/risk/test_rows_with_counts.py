@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.errors import MethodError, SfumatoError
+from sfumato.testing.partitioned import PartitionedEngine
 
 AGES = st.sampled_from(["20", "21", "[20;29]", "[20;40]", "{20;35}", "*", "-9", None])
 SECRETS = st.sampled_from(["1", "1.0", "2", "[1;2]", "{2;5}", "7", None])

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import drawn
-from tests.partitioned import PartitionedEngine
 from tests.utility.conftest import numbers
 
 import sfumato as sf
 from sfumato.errors import MeasureError, MethodError, SchemaError
+from sfumato.testing.partitioned import PartitionedEngine
 
 value = st.one_of(st.none(), st.integers(-50, 50).map(float))
 rows = st.lists(st.tuples(value, value, value, value), min_size=1, max_size=30)

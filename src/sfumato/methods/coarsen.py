@@ -62,6 +62,7 @@ class Coarsen(RowWise):
     name = "coarsen"
     runs_on = ("local", "streaming", "spark")
     strength = Strength("intervals", stronger="down")
+    odd = {"empty": (2,), "all missing": (2,)}
     examples = (
         {"variables": ["birth_date", "height"], "intervals": 5},
         {"variables": ["household_size"], "breaks": [1, 2, 4]},

@@ -96,6 +96,12 @@ class CorrelatedNoise(RowWise):
     strength = Strength("noise_share")
     tiered = ("noise_share",)
     attacks = ("averaging",)
+    odd = {
+        "empty": "refused",
+        "one row": "refused",
+        "all missing": "refused",
+        "constant": "refused",
+    }
     examples = (
         {"variables": ["height", "weight_kg"], "noise_share": 0.2, "partly": True},
         {

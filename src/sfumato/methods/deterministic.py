@@ -127,6 +127,12 @@ class Deterministic(Method):
     attacks = ("undoing",)
     runs_on = ("local", "streaming", "spark")
     reports = ("displacement",)
+    odd = {
+        "empty": "refused",
+        "one row": "refused",
+        "all missing": "refused",
+        "constant": "refused",
+    }
     examples = (
         {"variables": ["height", "weight_kg"], "strata": ["sex"], "k": 5, "missing": "median"},
         {

@@ -88,6 +88,7 @@ class DisplaceCoordinates(Method):
     keyed = True
     strength = Strength("k", stronger="up")
     attacks = ("location_intersection",)
+    odd = {"one row": "refused", "constant": "refused"}
     examples = ({"variables": ["glucose", "exam_score"], "k": 3, "alike": []},)
     variables: Annotated[list[str], Field(min_length=2, max_length=2)] | None = None
     k: Annotated[int, Field(ge=2)]

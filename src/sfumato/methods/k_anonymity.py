@@ -94,6 +94,7 @@ class KAnonymity(ClusteringMethod):
     treats = "records"
     reports = ("information_loss",)
     runs_on = ("local", "streaming", "spark")
+    odd = {"empty": "refused", "one row": "refused", "all missing": (3,)}
     examples = (
         {"variables": ["birth_date", "sex", "ethnicity", "region", "household_size"]},
         {

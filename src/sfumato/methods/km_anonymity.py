@@ -81,6 +81,7 @@ class KmAnonymity(RowWise):
     treats = "records"
     reports = ("k_of_items",)
     runs_on = ("local", "streaming", "spark")
+    odd = {"empty": "refused", "one row": "refused"}
     examples = (
         {"variables": ["diagnosis"], "k": 5},
         {"variables": ["diagnosis"], "k": 8, "m": 3, "how": "generalise"},

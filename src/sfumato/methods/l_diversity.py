@@ -56,6 +56,12 @@ class LDiversity(ClusteringMethod):
     treats = "records"
     runs_on = ("local", "streaming", "spark")
     reports = ("diversity", "information_loss")
+    odd = {
+        "empty": "refused",
+        "one row": "refused",
+        "all missing": "refused",
+        "constant": "refused",
+    }
     examples = (
         {
             "variables": ["birth_date", "sex", "region", "household_size"],

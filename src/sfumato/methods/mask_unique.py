@@ -120,6 +120,7 @@ class MaskUnique(Method):
     treats = "records"
     reports = ("information_loss", "masked_cells")
     runs_on = ("local", "streaming", "spark")
+    odd = {"empty": "refused", "one row": "refused"}
     examples = (
         {"order": ["birth_date: year", "ethnicity", "sex", "birth_date", "region"]},
         {

@@ -127,6 +127,7 @@ class Misclassify(RowWise):
     name = "misclassify"
     runs_on = ("local", "streaming", "spark")
     tiered = ("retention", "matrix", "again")
+    odd = {"empty": (2,), "one row": (2,), "all missing": (2,), "constant": (2,)}
     examples = (
         {"variables": ["sex", "region"], "retention": 0.8},
         {"variables": ["education", "children"], "retention": 0.7, "towards": "near"},

@@ -105,6 +105,12 @@ class Noise(RowWise):
     tiered = ("variance", "variance_share", "sd_share")
     attacks = ("averaging",)
     keyed = True
+    odd = {
+        "empty": (0, 1, 2),
+        "one row": (0, 1, 2),
+        "all missing": (0, 1, 2),
+        "constant": (0, 1, 2),
+    }
     examples = (
         {"variables": ["systolic", "glucose"], "variance_share": 0.1},
         {"variables": ["height", "income"], "sd_share": 0.3, "scale": {"income": "log"},

@@ -74,6 +74,7 @@ class Recode(RowWise):
     name = "recode"
     runs_on = ("local", "streaming", "spark")
     reports = ("information_loss",)
+    odd = {"one row": (5,)}
     examples = (
         {"variables": ["ethnicity", "diagnosis"], "level": 1},
         {"variables": ["postcode"], "keep": 2},

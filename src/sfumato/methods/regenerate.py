@@ -86,7 +86,9 @@ class Regenerate(Method):
     """
 
     name = "regenerate"
+    fills_in = True
     reports = ("correlations",)
+    odd = {"all missing": (0,)}
     examples = (
         {"variables": ["income", "education"], "marginal": "observed"},
         {

@@ -74,6 +74,7 @@ class Suppress(Method):
     treats = "records"
     reports = ("information_loss",)
     runs_on = ("local", "streaming", "spark")
+    odd = {"empty": "refused", "one row": "refused"}
     examples = (
         {"variables": ["sex", "region", "education", "children"], "k": 3},
         {"k": 2, "missing": "wildcard", "spare": {"sex": 3}},

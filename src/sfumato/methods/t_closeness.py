@@ -75,6 +75,7 @@ class TCloseness(ClusteringMethod):
     treats = "records"
     runs_on = ("local", "streaming", "spark")
     reports = ("closeness", "information_loss")
+    odd = {"empty": "refused", "one row": "refused", "all missing": (1, 2), "constant": (1,)}
     examples = (
         {
             "variables": ["birth_date", "sex", "region", "household_size"],

@@ -46,6 +46,7 @@ class Topcode(RowWise):
 
     name = "topcode"
     runs_on = ("local", "streaming", "spark")
+    odd = {"empty": (0,), "all missing": (0,)}
     examples = (
         {"variables": ["income"], "top_quantile": 0.99},
         {"variables": ["height", "children"], "top": 190, "bottom": 1},

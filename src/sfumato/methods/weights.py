@@ -79,6 +79,7 @@ class Weights(Grouped):
 
     name = "weights"
     runs_on = ("local", "streaming", "spark")
+    odd = {"empty": "refused", "all missing": "refused"}
     examples = ({}, {"levels": 4, "domains": ["region"]})
     keyed = True
     variables: Annotated[list[str], Field(min_length=1)] | None = None

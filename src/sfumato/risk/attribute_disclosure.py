@@ -110,6 +110,7 @@ class AttributeDisclosure(Measure):
     name = "attribute_disclosure"
     runs_on = ("local", "streaming", "spark")
     counts_persons = True
+    odd = {"one row": {0: 1, 1: 1, 4: 1}}
     examples = (
         {},
         {"known": ["sex", "region", "education"], "confidential": ["smoking", "diagnosis"]},

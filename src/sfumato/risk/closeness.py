@@ -85,6 +85,7 @@ class Closeness(Measure):
     name = "closeness"
     runs_on = ("local", "streaming", "spark")
     counts_persons = True
+    odd = {"one row": 0, "all missing": 0}
     examples = (
         {},
         {"known": ["sex", "region"], "confidential": ["income", "diagnosis", "smoking"]},

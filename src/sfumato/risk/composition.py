@@ -131,6 +131,7 @@ class Composition(Measure):
     of = "pair"
     whole = True
     by_default = False
+    odd = {"one row": 1, "all missing": 20}
     examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"

@@ -96,6 +96,7 @@ class Diversity(Measure):
         Number.class_size("l_entropy", counts="values in a class"),
         Number.class_size("l_recursive", counts="values in a class"),
     )
+    odd = {"one row": 1, "all missing": {0: 1, 1: 0}}
     examples = (
         {},
         {

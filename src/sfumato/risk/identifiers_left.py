@@ -83,6 +83,7 @@ class IdentifiersLeft(Measure):
     name = "identifiers_left"
     counts_persons = True
     by_default = False
+    odd = {"one row": 1, "all missing": 0}
     examples = (
         {"year": 2024},
         {"year": 2020, "allow": ["region"], "populations": {"021": 640_000}},

@@ -75,6 +75,7 @@ class Interval(Measure):
     """
 
     name = "interval"
+    odd = {"one row": 1}
     examples = ({}, {"variables": ["height", "glucose"], "k": 0.01})
     of = "pair"
     counts_persons = True

@@ -75,6 +75,7 @@ class KOfItems(Measure):
     runs_on = ("local", "streaming", "spark")
     counts_persons = True
     by_default = False
+    odd = {"one row": 1}
     examples = ({"variables": ["diagnosis"]}, {"variables": ["diagnosis"], "m": 3})
     variables: Annotated[list[str], Field(min_length=1)] | None = None
     m: Annotated[int, Field(ge=1, le=8)] = 2

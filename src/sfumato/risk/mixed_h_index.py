@@ -98,6 +98,7 @@ class MixedHIndex(Measure):
     """
 
     name = "mixed_h_index"
+    odd = {"one row": 1}
     examples = (
         {},
         {"known": ["sex", "region", "height", "birth_date"], "p": 1, "individuals": 60},

@@ -132,6 +132,7 @@ class MixedLinkage(Measure):
         "of the people. A blind guess would be right for {control}.",
     )
     trial = Trial(needs=("quasi",), acceptable="by k", seconds=8.0)
+    odd = {"one row": 1}
     examples = (
         {},
         {"known": ["sex", "region", "height", "birth_date"], "individuals": 50},

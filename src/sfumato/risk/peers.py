@@ -120,6 +120,7 @@ class Peers(Measure):
     runs_on = ("local", "streaming", "spark")
     counts_persons = True
     picture = "protection"
+    odd = {"one row": 1, "all missing": 1}
     examples = (
         {"known": ["sex", "region", "education"], "sensitive": ["smoking", "diagnosis"]},
         {
@@ -146,7 +147,7 @@ class Peers(Measure):
         Number.share("downward"),
         Number.share("npp_below"),
     )
-    retired = {  # noqa: RUF012 - a class variable by its base
+    retired = {
         "seed": "is gone: which records are drawn follows from the data. Leave it out.",
     }
     known: list[str] | None = None

@@ -83,6 +83,7 @@ class Recoverable(Measure):
     # What depends on each other by nature, such as marriage and income, gives up to 0.11 in Adult;
     # a class on board that can be read off the fare gives 0.8 in Titanic.
     trial = Trial(needs=(), acceptable=0.2, seconds=7.5, in_sample="as it is")
+    odd = {"one row": 0, "all missing": 0}
     examples = ({}, {"variables": ["region", "household_size"], "pairs": False})
     of = "pair"
     numbers = (

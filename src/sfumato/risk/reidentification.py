@@ -109,6 +109,7 @@ class Reidentification(Measure):
         verdict="",
     )
     picture = "known_groups"
+    odd = {"one row": 1, "all missing": 0}
     examples = (
         {},
         {"known": ["sex", "region", "birth_date"], "missing": "wildcard"},

@@ -133,6 +133,7 @@ class SinglingOut(Measure):
         unremarkable="by k",
         seconds=16.0,
     )
+    odd = {"one row": 1}
     examples = (
         {},
         {"known": ["sex", "region", "education", "height", "children"], "individuals": 100},

@@ -142,6 +142,7 @@ class Uniqueness(Measure):
     name = "uniqueness"
     runs_on = ("local", "streaming", "spark")
     counts_persons = True
+    odd = {"one row": 1, "all missing": 0}
     examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
     numbers = (
         Number.share("uniqueness"),

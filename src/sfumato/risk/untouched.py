@@ -60,6 +60,7 @@ class Untouched(Measure):
     """
 
     name = "untouched"
+    odd = {"one row": 1, "all missing": 0}
     examples = ({}, {"k": 3, "at_most": 0.2})
     of = "pair"
     counts_persons = True

@@ -103,6 +103,7 @@ class Displacement(Measure):
     name = "displacement"
     runs_on = ("local", "streaming", "spark")
     picture = "displacement"
+    odd = {"one row": 0}
     examples = (
         {},
         {"variables": ["height", "glucose"], "within": 0.5},

@@ -88,6 +88,7 @@ class InformationLoss(Measure):
 
     name = "information_loss"
     runs_on = ("local", "streaming", "spark")
+    odd = {"one row": 0}
     examples = ({}, {"variables": ["birth_date", "sex", "education", "height"]})
     of = "pair"
     whole = True

@@ -69,6 +69,7 @@ class Marginals(Measure):
     """
 
     name = "marginals"
+    odd = {"one row": 0, "all missing": 0}
     examples = ({}, {"variables": ["sex", "region", "income"], "bins": 10})
     of = "pair"
     numbers = (

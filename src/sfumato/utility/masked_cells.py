@@ -66,6 +66,7 @@ class MaskedCells(Measure):
     of = "pair"
     by_default = False
     picture = "masked_values"
+    odd = {"one row": 0}
     examples = ({}, {"variables": ["ethnicity", "region", "birth_date"], "fewest": 5})
     numbers = (
         Number.loss("masked_cells", highest=1.0),

@@ -65,6 +65,7 @@ class WeightedEstimates(Measure):
     """
 
     name = "weighted_estimates"
+    odd = {"one row": 0}
     examples = ({}, {"weight": "survey_weight"})
     of = "pair"
     numbers = (

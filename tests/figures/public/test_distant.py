@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract.test_seam import SealedDataset, SealedEngine
-from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.data import stream
@@ -21,6 +20,7 @@ from sfumato.engines.summaries import Count, Mean, OrderStatistics, Quantile, Su
 from sfumato.errors import DataError, SfumatoError
 from sfumato.figures.public import distant, subjects
 from sfumato.outputs.output import OutputRefused
+from sfumato.testing.partitioned import PartitionedEngine
 
 Call = Callable[[Any], Any]
 FIGURES: dict[str, Call] = {

@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.engines import Engine, engine_for
 from sfumato.errors import MeasureError, MethodError
+from sfumato.testing.partitioned import PartitionedEngine
 from sfumato.utility.models import distributed, distributed_propensity
 
 CLOSE = 1e-10

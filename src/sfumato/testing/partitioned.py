@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from sfumato.engines import Combinations, LocalEngine
+from sfumato.data import Dataset
+from sfumato.engines import Chance, Combinations, LocalEngine
 from sfumato.engines.local import (
     count_combinations,
     group_records,
@@ -20,14 +22,31 @@ from sfumato.engines.local import (
     make_draws,
     name_by_position,
 )
-from sfumato.engines.summaries import order_by_need
-from sfumato.engines.verbs import HIGH, LEVELS, LOW, RANK, RECORDS, ROWS, tabulate_distinct
+from sfumato.engines.summaries import Summary, order_by_need
+from sfumato.engines.verbs import (
+    HIGH,
+    LEVELS,
+    LOW,
+    RANK,
+    RECORDS,
+    ROWS,
+    Combine,
+    GroupFunction,
+    RowFunction,
+    Rows,
+    tabulate_distinct,
+)
+from sfumato.kernels.arrays import Integers, Mask
 
 _AT = "__at__"
 
 
 class PartitionedEngine(LocalEngine):
-    # What is not overridden looks at all records at once, and is tested by itself.
+    """The verbs of `engines/verbs.py` over random partitions, each in random order.
+
+    What is not overridden looks at all records at once, and is tested by itself.
+    """
+
     name = "partitioned"
     in_memory = False
     random: np.random.Generator
@@ -38,21 +57,23 @@ class PartitionedEngine(LocalEngine):
         object.__setattr__(self, "random", np.random.default_rng(seed))
         object.__setattr__(self, "parts", parts)
 
-    def _split(self, records: int):
+    def _split(self, records: int) -> list[Integers]:
         """Positions in random order, cut into parts of random size: one record, some, or none."""
         order = self.random.permutation(records)
         cuts = np.sort(self.random.integers(0, records + 1, self.parts - 1))
         # A single record is of one stratum, and has no others beside it.
         return np.split(order, np.sort(np.append(cuts, min(1, records))))
 
-    def prepare(self, data):
+    def prepare(self, data: Dataset) -> Dataset:
         return data
 
-    def keep(self, data):
+    def keep(self, data: Dataset) -> Dataset:
         return data
 
-    def aggregate(self, data, wanted):
-        found = {}
+    def aggregate(
+        self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
+    ) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
         for name, summaries in wanted.items():
             column = data.column(name)
             parts = [column.gather(at).drop_nulls() for at in self._split(len(data))]
@@ -65,7 +86,7 @@ class PartitionedEngine(LocalEngine):
             found[name] = {summary.name: known[summary.name] for summary in summaries}
         return found
 
-    def _join_some(self, results, combine):
+    def _join_some(self, results: list[Any], combine: Combine) -> list[Any]:
         """Some joined, some not, and in any order."""
         cut = int(self.random.integers(1, len(results) + 1))
         order = self.random.permutation(len(results))
@@ -75,30 +96,44 @@ class PartitionedEngine(LocalEngine):
             if len(some)
         ]
 
-    def distinct(self, data, columns):
+    def distinct(self, data: Dataset, columns: Sequence[str]) -> Combinations:
         if not columns:
             sizes = [len(at) for at in self._split(len(data))]
             return Combinations(pl.DataFrame(), np.array([sum(sizes)]))
         batch = name_by_position(data.batch(columns))
         parts = [count_combinations(batch[at]) for at in self._split(len(data))]
-        tables = [one.values.with_columns(pl.Series(_AT, one.counts)) for one in parts]
+        tables = [part.values.with_columns(pl.Series(_AT, part.counts)) for part in parts]
         merged = pl.concat(tables).group_by(batch.columns).agg(pl.col(_AT).sum())
         merged = merged[self.random.permutation(merged.height)]
         values = merged.drop(_AT)
         values.columns = list(columns)
         return Combinations(values, merged[_AT].to_numpy())
 
-    def tabulate(self, data, columns):
+    def tabulate(self, data: Dataset, columns: Sequence[str]) -> Rows:
         return tabulate_distinct(self, data, columns)
 
-    def gather(self, data, function, *, reads, combine=None):
+    def gather(
+        self,
+        data: Dataset,
+        function: Callable[[pl.DataFrame], Any],
+        *,
+        reads: Sequence[str],
+        combine: Combine | None = None,
+    ) -> list[Any]:
         results = [function(data.batch(reads)[at]) for at in self._split(len(data))]
         return results if combine is None else self._join_some(results, combine)
 
-    def count(self, data):
+    def count(self, data: Dataset) -> int:
         return len(data)
 
-    def map_rows(self, data, function, *, reads, chance=None):
+    def map_rows(
+        self,
+        data: Dataset,
+        function: RowFunction,
+        *,
+        reads: Sequence[str],
+        chance: Chance | None = None,
+    ) -> Dataset:
         batch = data.batch(reads)
         made = [
             function(batch[at], make_draws(data, chance, at)).with_columns(pl.Series(_AT, at))
@@ -106,22 +141,30 @@ class PartitionedEngine(LocalEngine):
         ]
         return data.with_columns(pl.concat(made).sort(_AT).drop(_AT))
 
-    def map_groups(self, data, function, *, by, reads, chance=None):
+    def map_groups(
+        self,
+        data: Dataset,
+        function: GroupFunction,
+        *,
+        by: Sequence[str],
+        reads: Sequence[str],
+        chance: Chance | None = None,
+    ) -> Dataset:
         batch = data.batch(reads)
         order, starts = group_records(data, by)
-        found = [order[low:high] for low, high in itertools.pairwise(starts)]
+        groups = [order[low:high] for low, high in itertools.pairwise(starts)]
         made = []
-        for some in self._split(len(found) if len(data) else 0):
+        for some in self._split(len(groups) if len(data) else 0):
             if not len(some):
                 continue
-            each = [self.random.permutation(found[which]) for which in some]
+            each = [self.random.permutation(groups[which]) for which in some]
             at = np.concatenate(each)
-            cuts = np.concatenate([[0], np.cumsum([len(one) for one in each])])
+            cuts = np.concatenate([[0], np.cumsum([len(group) for group in each])])
             done = function(batch[at], cuts, make_draws(data, chance, at))
             made.append(done.with_columns(pl.Series(_AT, at)))
         return data.with_columns(pl.concat(made).sort(_AT).drop(_AT)) if made else data
 
-    def rank(self, data, by):
+    def rank(self, data: Dataset, by: Sequence[str]) -> Dataset:
         """Range-partitioned: sort each range by itself, then add the offset of those before."""
         keys = list_sort_keys(data.batch(by), data.identity.digests)
         values = np.where(keys[0], np.inf, keys[1]) if by else keys[0]
@@ -129,14 +172,22 @@ class PartitionedEngine(LocalEngine):
         ranges = np.searchsorted(edges, values, side="right")
         places = np.empty(len(values), np.int64)
         offset = 0
-        for one in range(self.parts):
-            at = self.random.permutation(np.flatnonzero(ranges == one))
+        for part in range(self.parts):
+            at = self.random.permutation(np.flatnonzero(ranges == part))
             order = at[np.lexsort([key[at] for key in keys[::-1]])]
             places[order] = offset + np.arange(len(order))
             offset += len(order)
         return data.with_columns(pl.DataFrame({RANK: places}))
 
-    def group(self, data, by, *, weight=None, extremes=(), levels=()):
+    def group(
+        self,
+        data: Dataset,
+        by: Sequence[str],
+        *,
+        weight: str | None = None,
+        extremes: Sequence[str] = (),
+        levels: Sequence[str] = (),
+    ) -> Dataset:
         frame = data.batch(data.columns)
         wanted = [pl.len().cast(pl.Int64).alias(ROWS)]
         wanted += [pl.col(weight).sum().alias(RECORDS)] if weight else []
@@ -147,23 +198,31 @@ class PartitionedEngine(LocalEngine):
         grouped = shuffled.group_by(by).agg(wanted) if by else shuffled.select(wanted)
         return type(data)(grouped[self.random.permutation(grouped.height)])
 
-    def filter(self, data, function, reads):
+    def filter(
+        self, data: Dataset, function: Callable[[pl.DataFrame], Mask], reads: Sequence[str]
+    ) -> Dataset:
         wanted = np.zeros(len(data), bool)
         batch = data.batch(reads or data.columns[:1])
         for at in self._split(len(data)):
             wanted[at] = function(batch[at])
         return data.take(np.flatnonzero(wanted))
 
-    def repeat(self, data, function, *, reads):
+    def repeat(
+        self,
+        data: Dataset,
+        function: Callable[[pl.DataFrame], tuple[Integers, pl.DataFrame]],
+        *,
+        reads: Sequence[str],
+    ) -> Dataset:
         batch = data.batch(reads)
         parts = [(at, *function(batch[at])) for at in self._split(len(data))]
         rows = np.concatenate([at[chosen] for at, chosen, _ in parts])
         return data.take(rows).with_columns(pl.concat([new for _, _, new in parts]))
 
-    def fetch(self, data):
+    def fetch(self, data: Dataset) -> pl.DataFrame:
         return data.batch(data.columns)
 
-    def join(self, data, table, on):
+    def join(self, data: Dataset, table: Dataset, on: Sequence[str]) -> Dataset:
         left, right = data.batch(data.columns), table.batch(table.columns)
         joined = left.join(right, on=list(on), how="left", maintain_order="left")
         return data.with_columns(joined.select(n for n in joined.columns if n not in data.columns))
