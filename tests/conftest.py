@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 import sfumato as sf
 from sfumato.data import Dataset
 from tests.browser import launch_browser
+from tests.cli.command_line import Demo, run_demo
 
 # Shared machines are slow at times; a test that is slow once is not wrong.
 settings.register_profile(
@@ -73,6 +74,13 @@ def browser() -> Iterator[Any]:
     """One browser for all tests of a process: a second would not start beside it."""
     with launch_browser() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory) -> Demo:
+    """The demo, run once for all processes of the tests."""
+    base = tmp_path_factory.getbasetemp()
+    return run_demo((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "demo")
 
 
 @pytest.fixture(scope="session", autouse=True)

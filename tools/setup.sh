@@ -27,13 +27,12 @@ fi
 sed -n '/^uv==/,/[^\\]$/p' requirements.lock > "$venv/uv.lock"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$venv/uv.lock"
 
-# Where packages come from is told to pip alone where there is a mirror, or no network.
+# Where there is a mirror, or no network, pip alone was told where packages come from.
+settings=$("$venv/bin/python" -m pip config list)
 for pair in index-url=UV_DEFAULT_INDEX extra-index-url=UV_INDEX find-links=UV_FIND_LINKS cert=SSL_CERT_FILE; do
-  setting=${pair%=*} ours=${pair#*=}
-  variable=PIP_${setting^^}
-  variable=${variable//-/_}
-  told=${!variable:-$("$venv/bin/python" -m pip config get "global.$setting" 2>/dev/null || true)}
-  [ -z "$told" ] || [ -n "${!ours:-}" ] || export "$ours=${told//$'\n'/ }"
+  value=$(sed -nE "/^(:env:|global|install)\.${pair%=*}='(.*)'\$/{s//\2/p;q}" <<< "$settings")
+  name=${pair#*=}
+  [ -z "$value" ] || [ -n "${!name:-}" ] || export "$name=${value//'\n'/ }"
 done
 export UV_INDEX_STRATEGY=unsafe-best-match  # as pip does; the checksums say what is ours
 

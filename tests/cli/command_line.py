@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
+import fcntl
 import io
+import json
 import os
 import shutil
 import signal
@@ -11,10 +12,8 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import mkdtemp
 from unittest import mock
 
 WIDE = 160
@@ -83,19 +82,27 @@ def run_command(
     return Done(code, out.getvalue(), "" if joined else err.getvalue())
 
 
-@cache
-def run_demo() -> tuple[Path, Done]:
-    """The demo's folder and what it printed: run once, since it takes half a minute."""
-    folder = Path(mkdtemp(prefix="sfumato-demo-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder / "demo", sfumato(
-        "demo", "--out", "demo", cwd=folder, width=TERMINAL, joined=True
-    )
+@dataclass(frozen=True)
+class Demo:
+    """A demo that was run: its folder, and what it printed at a terminal."""
+
+    folder: Path
+    done: Done
+
+    def copy(self, target: Path) -> Done:
+        """As if it had just been run here."""
+        shutil.copytree(self.folder, target)
+        return self.done
 
 
-def copy_demo(target: Path) -> Done:
-    """As if the demo had just been run here."""
-    folder, done = run_demo()
-    if done.returncode == 0:
-        shutil.copytree(folder, target)
-    return done
+def run_demo(place: Path) -> Demo:
+    """Run the demo in this place, or take what another process has left of it there."""
+    place.mkdir(exist_ok=True)
+    told = place / "told.json"
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not told.exists():
+            done = sfumato("demo", "--out", "demo", cwd=place, width=TERMINAL, joined=True)
+            assert done.returncode == 0, done.stdout
+            told.write_text(json.dumps(asdict(done)), "utf-8")
+    return Demo(place / "demo", Done(**json.loads(told.read_text("utf-8"))))

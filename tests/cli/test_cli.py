@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.command_line import copy_demo, sfumato
+from tests.cli.command_line import sfumato
 
 import sfumato as sf
 from sfumato.cli.app import MODULES
@@ -249,9 +249,8 @@ def test_help_of_every_command_has_an_example(tmp_path):
     assert sf.__version__ in start("--version", cwd=tmp_path).stdout
 
 
-def test_the_demo_does_the_whole_job_twice(tmp_path):
-    first = copy_demo(tmp_path / "demo")
-    assert first.returncode == 0, first.stdout
+def test_the_demo_does_the_whole_job_twice(demo, tmp_path):
+    demo.copy(tmp_path / "demo")
     second = sfumato("demo", "--json", cwd=tmp_path)
     assert second.returncode == 0, second.stderr
     told = json.loads(second.stdout)

@@ -17,13 +17,13 @@ import io
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command_line import TERMINAL, copy_demo, sfumato
+from tests.cli.command_line import TERMINAL, Demo, sfumato
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -139,6 +139,8 @@ class Session:
     """A folder and a namespace in which the blocks of one page run."""
 
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "docs"})
+    take_demo: Callable[[], Demo] | None = None
+    """Where the demo has been run already, which takes half a minute."""
 
     def python(self, block: Block, page: Path) -> str:
         """Run a block; an error names the page and the line."""
@@ -152,9 +154,10 @@ class Session:
         """Run a command; its exit code and all it printed."""
         words = shlex.split(command.line)
         if words[0] == "sfumato":
-            demo = words[1:] == ["demo", "--out", "demo"] and not Path("demo").exists()
-            shown = sfumato if not demo else lambda *_, **__: copy_demo(Path("demo"))
-            left = shown(*words[1:], width=TERMINAL, joined=True)
+            if self.take_demo and words[1:] == ["demo", "--out", "demo"]:
+                left = self.take_demo().copy(Path("demo"))
+            else:
+                left = sfumato(*words[1:], width=TERMINAL, joined=True)
             return left.returncode, left.stdout
         done = subprocess.run(  # noqa: S602 - our own examples
             command.line, shell=True, capture_output=True, text=True, check=False

@@ -39,7 +39,7 @@ def test_examples_run_and_show_what_they_print(page, cohort_text, tmp_path, monk
     Path("cohort.csv").write_bytes(cohort_text)
     for name in downloads(page):
         shutil.copy(request.getfixturevalue("shared_data") / name, name)
-    session = Session()
+    session = Session(take_demo=lambda: request.getfixturevalue("demo"))
     parts: list[Block | Passage] = [*blocks(page), *passages(page)]
     for part in sorted(parts, key=lambda part: part.line):
         if isinstance(part, Passage):

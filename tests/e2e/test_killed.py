@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 import subprocess
 import sys
@@ -10,20 +11,33 @@ import pytest
 
 from sfumato.storage.verifying import verify_release
 
+
+def write(folder: str, *, overwrite: bool) -> None:
+    """A small release; the one that overwrites has other values."""
+    import sfumato as sf
+    from sfumato.plan import Writing
+
+    data = sf.Dataset(sf.datasets.cohort(50), sf.datasets.cohort_schema())
+    coarse = sf.methods.Coarsen(variables=["height"], intervals=2 + overwrite)
+    plan = sf.Plan(
+        schema=data.schema,
+        steps=[sf.methods.Drop(), coarse],
+        targets={"k.min": 2},
+        release=Writing(attack_seconds=0, accept_attacks="a test"),
+        evaluate=[sf.risk.Uniqueness(known=["sex"])],
+    )
+    sf.protect(data, plan, key=bytes(32)).write(folder, overwrite=overwrite)
+
+
 # Kill the process itself at the n-th call of anything that touches the disk.
-SCRIPT = """
+SCRIPT = f"""
 import os, signal, sys
-import sfumato as sf
 from sfumato.io import atomic
-from sfumato.plan import Writing
 from sfumato.storage import writing
 
-folder_path, wanted, at = sys.argv[1], sys.argv[2] == "overwrite", int(sys.argv[3])
-data = sf.Dataset(sf.datasets.cohort(50), sf.datasets.cohort_schema())
-steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=2 + wanted)]
-quick = Writing(attack_seconds=0, accept_attacks="a test")
-plan = sf.Plan(schema=data.schema, steps=steps, targets={"k.min": 2}, release=quick,
-               evaluate=[sf.risk.Uniqueness(known=["sex"])])
+{inspect.getsource(write)}
+
+folder, wanted, at = sys.argv[1], sys.argv[2] == "overwrite", int(sys.argv[3])
 calls = 0
 
 def deadly(function):
@@ -39,13 +53,12 @@ written = ("create_file", "write_table", "write_evidence", "_measure_again", "pu
 for module, names in ((writing, written), (atomic, ("_flush_to_disk", "_exchange_names"))):
     for name in names:
         setattr(module, name, deadly(getattr(module, name)))
-release = sf.protect(data, plan, key=bytes(32))
-release.write(folder_path, overwrite=wanted)
-print("calls", calls)
+write(folder, overwrite=wanted)
 """
 
 
-def run(folder, mode: str, at: int) -> subprocess.CompletedProcess[str]:
+def strike(folder, mode: str, at: int) -> subprocess.CompletedProcess[str]:
+    """A writer of its own, which is killed."""
     return subprocess.run(
         [sys.executable, "-c", SCRIPT, str(folder), mode, str(at)],
         capture_output=True,
@@ -61,11 +74,10 @@ def whole(folder) -> bool:
 @pytest.mark.parametrize("at", [1, 2, 5, 7, 8, 9, 10, 11, 12, 13])
 def test_a_new_release_is_all_or_nothing(tmp_path, at):
     folder = tmp_path / "out"
-    done = run(folder, "new", at)
+    done = strike(folder, "new", at)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     assert whole(folder) if folder.exists() else done.returncode != 0
-    again = run(folder, "overwrite" if folder.exists() else "new", 0)
-    assert again.returncode == 0, again.stderr
+    write(folder, overwrite=folder.exists())
     assert whole(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "leftovers are cleaned up"
 
@@ -73,6 +85,6 @@ def test_a_new_release_is_all_or_nothing(tmp_path, at):
 @pytest.mark.parametrize("at", [3, 9, 10, 11, 12, 13, 14])
 def test_an_overwritten_release_is_the_old_or_the_new_one(tmp_path, at):
     folder = tmp_path / "out"
-    assert run(folder, "new", 0).returncode == 0
-    run(folder, "overwrite", at)
+    write(folder, overwrite=False)
+    strike(folder, "overwrite", at)
     assert whole(folder)

@@ -10,6 +10,7 @@ from tests.engines.spark_frames import download, upload
 from tests.methods.test_persons import SCHEMA, make_visits
 
 import sfumato as sf
+from sfumato.engines import engine_for
 from sfumato.errors import MethodError
 
 pytestmark = [
@@ -46,8 +47,9 @@ def make_table() -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def tables(session: Any) -> tuple[sf.Dataset, sf.Dataset]:
     frame = make_table()
-    spread = upload(session, frame).repartition(3)
-    return sf.Dataset(frame, DATES), sf.Dataset(spread, DATES)
+    there = sf.Dataset(upload(session, frame).repartition(3), DATES)
+    engine = engine_for(there.frame)
+    return sf.Dataset(frame, DATES), engine.keep(engine.prepare(there))
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
