@@ -88,8 +88,6 @@ class Measure(ABC):
     """Whether it looks at one data set by itself or compares the released with the original."""
     whole: ClassVar[bool] = False
     """Whether it looks at the original with the records that a release has removed."""
-    retired: ClassVar[Mapping[str, str]] = {}
-    """Parameters that it had once, and what is said to whoever still sets them."""
     by_default: ClassVar[bool] = True
     """Whether it is taken where nobody has chosen measures."""
     picture: ClassVar[str | None] = None

@@ -164,8 +164,6 @@ def _describe_errors(
                     f"must be {describe_expectation(types[name])}. {_quote_value(settings[name])}",
                 )
             )
-        elif name in (retired := getattr(cls, "retired", {})):
-            wrong.append((name, retired[name]))
         else:
             wrong.append(_describe_error(meant[0], name, known))
     return wrong

@@ -52,7 +52,7 @@ def test_a_sample_is_exact_for_those_drawn(cohort, tolerance):
     assert math.isnan(some.details["fewest_protective_peers"])
     assert some.details["breached_records_at_worst"] == round(high * 300)
     assert some.sampled == (60, 300)
-    with pytest.raises(ParameterError, match="follows from the data"):
+    with pytest.raises(ParameterError, match="does not exist"):
         sf.risk.Peers(**names, individuals=60, seed=1)
     every = sf.risk.Peers(**names, individuals=300).measure(cohort)
     assert every.plain() == whole.plain()

@@ -181,8 +181,6 @@ class Judgement:
         under = f" ({self.under})" if self.under else ""
         return f"{self.target.describe()}{under}: {self.verdict}, {got}"
 
-    said = describe  # its documented name until now; people's scripts rest on it
-
 
 _BOUNDS = ("min", "max")
 

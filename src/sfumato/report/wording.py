@@ -44,7 +44,7 @@ def format_interval(interval: Sequence[float | None] | None) -> str:
 
 def read_worst(result: Mapping[str, Any]) -> float | None:
     """The headline of a result: its worst reading, never the milder one."""
-    # Records made before there was a worst reading have only the value.
+    # What a page puts together itself, such as the ledger of several tables, has only the value.
     worst: float | None = result.get("at_worst", result["value"])
     return worst
 

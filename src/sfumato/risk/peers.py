@@ -147,9 +147,6 @@ class Peers(Measure):
         Number.share("downward"),
         Number.share("npp_below"),
     )
-    retired = {
-        "seed": "is gone: which records are drawn follows from the data. Leave it out.",
-    }
     known: list[str] | None = None
     sensitive: list[str] | None = None
     p: Threshold = 0.0

@@ -142,9 +142,7 @@ class OpenedRelease:
             rows = rows[match_identities(removed, ids) < 0]
         if self.manifest["order_of_rows"] == "as given":
             return rows
-        # Releases made before orders differed from plan to plan have none in their record.
-        arrangement = self.record().get("arrangement")
-        return rows[keyed_order(ids[rows], key, *([arrangement] if arrangement else []))]
+        return rows[keyed_order(ids[rows], key, self.record()["arrangement"])]
 
     def _add_persons(self, released: Dataset) -> Dataset:
         """The records with whose they are, where the custody record tells it."""
