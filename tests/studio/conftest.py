@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 from tests.studio.visitor import RunningStudio, start_studio, stop_studio
-from tests.waiting import PATIENCE
+from tests.waiting import get_patience, lose_patience
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Once the browser has waited in vain, later tests wait less."""
+    report = yield
+    if call.excinfo is not None and "Timeout" in call.excinfo.typename:
+        lose_patience(item.name)
+    return report
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +35,8 @@ def tab(browser, studio) -> Iterator[Any]:
     from playwright.sync_api import expect
 
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(PATIENCE * 1000)
-    expect.set_options(timeout=PATIENCE * 1000)
+    context.set_default_timeout(get_patience() * 1000)
+    expect.set_options(timeout=get_patience() * 1000)
     page = context.new_page()
     heard: list[str] = []
     page.on("console", lambda message: heard.append(f"console: {message.text}"))
