@@ -154,7 +154,6 @@ def check_quotes(block: bytes, dialect: Dialect) -> bool:
 
 
 _RAGGED = "every record needs a cell for every variable; a cell that holds the delimiter is quoted."
-_WORTH_KEEPING = 2000  # records in a piece
 
 
 class NotUtf8Error(Exception):
@@ -193,8 +192,7 @@ def read_text_frame(
         raise _diagnose(block, dialect, width, before) from None
     if only is None and width > 1 and _has_short_record(frame, block, dialect, quoted=quoted):
         raise _diagnose(block, dialect, width, before)
-    # Many small pieces, as wide tables give, cost more to handle than to join
-    return frame.rechunk() if frame.height < _WORTH_KEEPING * frame.n_chunks() else frame
+    return frame
 
 
 def _has_short_record(frame: pl.DataFrame, block: bytes, dialect: Dialect, *, quoted: bool) -> bool:
@@ -513,7 +511,7 @@ class _CsvReader:
         if self.options.formulas == "unescape":
             text = _unescape_cells(text)
         if not again:
-            self.line_breaks |= b'"' in block and block.count(b"\n") > text.height
+            self.line_breaks |= _has_line_breaks(block, text.height, self.dialect.quote)
             self._refuse_header(text)
         if not before and not again:
             self.decimal = self.options.decimal or detect_decimal_sign(text, self.dialect.delimiter)
@@ -536,6 +534,12 @@ class _CsvReader:
                 "repeated further down.",
                 hint="begin the file with a line of names, once.",
             )
+
+
+def _has_line_breaks(block: bytes, height: int, quote: str | None) -> bool:
+    if quote is None or quote.encode() not in block:
+        return False
+    return block.removesuffix(b"\n").count(b"\n") >= height
 
 
 def _unescape_cells(text: pl.DataFrame) -> pl.DataFrame:

@@ -29,8 +29,8 @@ SAMPLE = 2000
 """Cells that are tried before all the others are looked at."""
 _TOGETHER = 1 << 16
 """Cells that are looked at in one call: short columns are put below each other."""
-_NANS = 50
-"""Ways to write not-a-number, and more."""
+_DIFFERENT = 1000
+"""Texts of a column that are looked at: where there are more, not all of them say "no value"."""
 
 GUESSES: tuple[Kind, ...] = ("integer", "number", "boolean", "date", "datetime")
 _BOOLEANS = dict.fromkeys(("true", "True", "TRUE"), True) | dict.fromkeys(
@@ -77,8 +77,8 @@ def parse_together(
     height = max(1, len(columns[0])) if columns else 1
     fits = [True] * len(columns)
     if height > SAMPLE:  # a few cells rule out most kinds
-        heads = parse_together([column.head(SAMPLE) for column in columns], kind, cell_format)
-        fits = [head is not None for head in heads]
+        few = [column.gather_every(-(-height // SAMPLE)) for column in columns]
+        fits = [parsed is not None for parsed in parse_together(few, kind, cell_format)]
         columns = list(compress(columns, fits))
     most = max(1, _TOGETHER // height)
     parts = (columns[start : start + most] for start in range(0, len(columns), most))
@@ -100,12 +100,11 @@ def _parse_stack(
             found |= zip(indices, parsed, strict=True)
         return [found[index] for index in range(len(columns))]
     values = _convert_cells(text, kind, cell_format)
-    most = len(cell_format.tokens) + MOST + 1
-    missing = _count_missing(text, values, height, most)
+    missing = _count_missing(text, values, height)
     wrong = {i for i, cells in missing.items() if not _may_be_missing(cells, kind, cell_format)}
     if kind == "number" and values.is_nan().any():
         values = values.fill_nan(None)
-        missing = _count_missing(text, values, height, most + _NANS)
+        missing = _count_missing(text, values, height)
     if cell_format.strict:
         wrong |= set(_find_doubtful(text, values, kind) // height)
     return [
@@ -160,19 +159,14 @@ def _find_doubtful(text: pl.Series, values: pl.Series, kind: Kind) -> pl.Series:
     return doubtful
 
 
-def _count_missing(
-    text: pl.Series, values: pl.Series, height: int, most: int
-) -> dict[int, Counter[str]]:
-    """How often which text stands where there is no value, for each of the stacked columns.
-
-    Where there are more different ones than can be missing, some of them tell as much.
-    """
+def _count_missing(text: pl.Series, values: pl.Series, height: int) -> dict[int, Counter[str]]:
+    """How often which text stands where there is no value, for each of the stacked columns."""
     counts: dict[int, Counter[str]] = {}
     if values.null_count() > text.null_count():
         rows = (values.is_null() & (text != "")).arg_true()
         met = pl.DataFrame({"column": rows // height, "cell": text.gather(rows)})
         met = met.group_by("column", "cell").len()
-        for column, cell, count in met.group_by("column").head(most).rows():
+        for column, cell, count in met.group_by("column").head(_DIFFERENT).rows():
             counts.setdefault(column, Counter())[cell] = count
     return counts
 
@@ -274,18 +268,22 @@ _TRAPS = (
 
 def explain_text(text: pl.Series, cell_format: CellFormat) -> str:
     """A sentence on why the column is text, without any cell of it."""
-    cells = drop_missing_cells(text, cell_format.tokens)
-    if not len(cells):
+    tokens = cell_format.tokens
+    head = drop_missing_cells(text.head(SAMPLE), tokens)
+    if not len(head):
+        head = drop_missing_cells(text, tokens).head(SAMPLE)
+    if not len(head):
         return "no values, so text"
-    head = cells.head(SAMPLE)
     if not re.match(r"\s*[-+]?[.,]*[0-9]", head[0]) and head[0] not in _BOOLEANS:
         return "words"
+    plain = text.str.contains(r"^-?[1-9][0-9]{0,14}$")  # they say nothing against any reason
+    others = drop_missing_cells(text.filter(~plain), tokens)
     for shape, trap, sentence in _TRAPS:
-        if not head.str.contains(shape).all() or not cells.str.contains(shape).all():
+        if not head.str.contains(shape).all() or not others.str.contains(shape).all():
             continue
-        if cells.str.contains(trap).any():
+        if head.str.contains(trap).any() or others.str.contains(trap).any():
             return sentence.format(name=text.name)
-    for kind in GUESSES if len(cells) > SAMPLE else ():
+    for kind in GUESSES if len(text) > SAMPLE else ():
         if parse(head, kind, cell_format):
             return f"not all cells are of the type of the first ones, {kind}, so it stays text"
     return "words"
@@ -418,7 +416,7 @@ class TextColumn:
         if not self.declared_tokens:
             return text
         gone = text.is_in(list(self.declared_tokens))
-        self.dropped |= set(text.filter(gone))
+        self.dropped |= set(text.filter(gone).unique())
         return text.set(gone, None)
 
     def take(self, kind: Kind, parsed: Parsed, text: pl.Series) -> None:
@@ -472,7 +470,7 @@ class TextColumn:
 
     def finish(self) -> pl.Series:
         """The whole column in one piece."""
-        kind = self.kind or "text"
+        kind = self.kind = self.kind or "text"
         pieces, self.pieces = [self._convert_piece(piece, kind) for piece in self.pieces], []
         cells = pl.concat(pieces) if pieces else pl.Series([], dtype=DTYPES[kind])
         cells = cells.rechunk().alias(self.name)
