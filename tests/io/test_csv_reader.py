@@ -227,6 +227,8 @@ def test_encoding_that_shows_late(read: Read, monkeypatch: pytest.MonkeyPatch) -
         (b'a,b\n1,"p"secret"r"\n', "do not pair"),
         (b'a,b\n1,"say \\"secret\\" now"\n', "do not pair"),
         (b"a,b\r1,secret\r", "carriage returns"),
+        (b'a",b\n1,secret\n2,x\n', "do not pair"),
+        (b'a"x,b\n1",secret\n2,x\n', "do not pair"),
     ],
 )
 def test_broken_files_are_refused_without_quoting_them(
@@ -291,6 +293,18 @@ def test_packed_file_and_progress(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"a,b\n1,x\n" * 99)[:-9])
     with pytest.raises(DataError, match="gzip"):
         read_table(path)
+
+
+def test_a_header_that_stands_in_the_file_again_is_found_in_any_batch(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_reader, "BATCH_BYTES", 100)
+    with pytest.raises(DataError, match="header is repeated further down"):
+        read("a,b\n" + "1,secret\n" * 99 + "a,b\n" + "2,x\n" * 99)
+
+
+def test_line_breaks_are_noted_without_a_last_line_end(read: Read) -> None:
+    assert "Some cells hold line breaks." in read('a,b\n1,"x\ny"').source.notes
 
 
 BREAKS = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -29,8 +30,8 @@ def test_together_as_one_by_one(columns: list[list[str]], tmp_path_factory) -> N
     frame.insert_column(0, pl.Series("w", ["a", "b", "c"])).write_csv(path, quote_style="always")
     with pytest.MonkeyPatch.context() as patch:
         results = []
-        for wide in (1, 10_000):
-            patch.setattr(csv_reader, "_WIDE", wide)
+        for cells, wide in ((1 << 16, 1), (1, 10_000)):
+            patch.setattr(csv_types, "_TOGETHER", cells)
             patch.setattr(profile, "_WIDE", wide)
             table = read_table(path)
             results.append((table, sf.Schema.infer(table.frame)))
@@ -45,7 +46,7 @@ def test_a_wide_file_is_looked_at_in_few_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither reading nor looking takes a call for each column, however long its records."""
-    width, calls = 3000, 0
+    width, calls, looks = 3000, 0, 0
     path = tmp_path / "wide.csv"
     header = ",".join(f"v{index}" for index in range(width))
     cells = ("1", "2.5", "x", "2020-01-31", "true")
@@ -53,14 +54,22 @@ def test_a_wide_file_is_looked_at_in_few_calls(
     path.write_text("\n".join([header, *[row] * 20]) + "\n")
     monkeypatch.setattr(csv_reader, "BATCH_BYTES", 1 << 16)
 
-    def count_call(*_: object) -> None:
+    parse_stack = csv_types._parse_stack
+
+    def count_call(*arguments: Any) -> Any:
         nonlocal calls
         calls += 1
+        return parse_stack(*arguments)
 
-    monkeypatch.setattr(csv_types.TextColumn, "add_batch", count_call)
-    monkeypatch.setattr(profile, "read_profile", count_call)
+    def count_look(*_: object) -> None:
+        nonlocal looks
+        looks += 1
+
+    monkeypatch.setattr(csv_types, "_parse_stack", count_call)
+    monkeypatch.setattr(profile, "read_profile", count_look)
     data = sf.read(path)
     assert len(sf.Schema.infer(data.frame)) == width
-    assert calls == 0
+    assert calls < 10
+    assert looks == 0
     assert data.frame["v3"].dtype == pl.Date
     assert data.frame["v4"].dtype == pl.Boolean

@@ -163,9 +163,21 @@ def _parse_rows(text: str, delimiter: str, quote: str | None) -> Iterator[list[s
     return csv.reader(stream, delimiter=delimiter, quotechar=quote)
 
 
+def make_quote_error() -> DataError:
+    """The error for quotation marks that do not pair."""
+    return DataError(
+        "the quotation marks do not pair: one is opened and never closed, "
+        "or stands within a cell without being doubled.",
+        hint="write a mark within a cell twice, or pass quote=None if marks are plain text.",
+    )
+
+
 def parse_header(record: str, dialect: Dialect) -> list[str]:
     """The names in the header record; empty and repeated ones are refused by name."""
-    names = next(iter(_parse_rows(record, dialect.delimiter, dialect.quote)), None) or [""]
+    rows = iter(_parse_rows(record, dialect.delimiter, dialect.quote))
+    names = next(rows, None) or [""]
+    if next(rows, None) is not None:  # a mark within a name took records for names
+        raise make_quote_error()
     check_names(names)
     if any(re.fullmatch(_CELL, name.strip()) for name in names):
         raise DataError(

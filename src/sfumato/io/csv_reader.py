@@ -25,17 +25,10 @@ from sfumato.io.csv_dialect import (
     detect_delimiter,
     detect_encoding,
     guess_encoding,
+    make_quote_error,
     parse_header,
 )
-from sfumato.io.csv_types import (
-    SAMPLE,
-    TOKENS,
-    CellFormat,
-    Guess,
-    TextColumn,
-    detect_decimal_sign,
-    guess_together,
-)
+from sfumato.io.csv_types import TOKENS, CellFormat, TextColumn, add_batch, detect_decimal_sign
 from sfumato.io.declared_types import check_declared_types, require_present
 from sfumato.io.formulas import unescape, unescape_name
 from sfumato.io.source import Progress, Source, SourceTable
@@ -47,16 +40,12 @@ if TYPE_CHECKING:
     from sfumato.io.source import Progress
 
 
-BATCH_BYTES = 8 << 20
+BATCH_BYTES = 4 << 20
 #: Records that the first batch of a wide file holds: each batch costs something for every column.
 _FEWEST_RECORDS = 64
 #: A record longer than this is taken for a quotation mark that was never closed.
 RECORD_BYTES = 64 << 20
 _NAMES_AMONG_VALUES = 2
-_WIDE = 50
-"""Columns from which short ones are looked at together."""
-_TOGETHER = 2000
-"""Columns that are looked at together."""
 _MOST_NAMED = 30
 """Variables that a note names."""
 
@@ -79,65 +68,33 @@ def read_batches(
     path: Path, dialect: Dialect, *, progress: Progress | None = None
 ) -> Iterator[bytes]:
     """The file in UTF-8, in batches that each end with a record; the header is in the first."""
-    total = path.stat().st_size
-    decoder = (
-        None
-        if dialect.encoding == "utf-8"
-        else codecs.getincrementaldecoder(dialect.encoding)(errors="strict")
-    )
-    # One buffer for all batches: fresh memory for each would cost as much as reading them
-    buffer, filled = bytearray(BATCH_BYTES), 0
+    total, rest, ended = path.stat().st_size, b"", False
+    decoder = codecs.getincrementaldecoder(dialect.encoding)(errors="strict")
     with open_bytes(path) as (stream, raw):
         stream.read(len(dialect.bom))
-        ended = False
         while not ended:
-            before = filled
-            if decoder:
-                block = stream.read(BATCH_BYTES)
-                ended = not block
-                text = _decode(decoder, block, dialect, final=ended)
-                filled += len(text)
-                buffer[before:filled] = text
-            else:
-                filled += _fill_buffer(stream, buffer, before)
-                ended = filled == before
-            if buffer.find(0, before, filled) >= 0:
+            block = stream.read(BATCH_BYTES)
+            ended = not block
+            if dialect.encoding != "utf-8":
+                block = _decode(decoder, block, dialect, final=ended)
+            if 0 in block:
                 raise DataError(
                     f"'{path.name}' holds NUL bytes, which no text table does.",
                     hint="is it UTF-16? then pass encoding='utf-16-le'; else it is damaged.",
                 )
-            header = buffer.find(b"\n", 0, filled)
-            if not ended and filled < min(header * _FEWEST_RECORDS, RECORD_BYTES):
-                continue
-            end = filled if ended else find_last_record_end(buffer, filled, dialect.quote)
-            if end:
-                with memoryview(buffer) as view:
-                    records = bytes(view[:end])
-                buffer[: filled - end] = buffer[end:filled]
-                filled -= end
-                yield records
-                del records  # batches in flight are what the peak is made of
+            rest += block
+            del block  # batches in flight are what the peak is made of
+            fewest = min((rest.find(b"\n") + 1) * _FEWEST_RECORDS, RECORD_BYTES)
+            if ended or len(rest) >= fewest:
+                end = len(rest) if ended else find_last_record_end(rest, dialect.quote)
+                records, rest = rest[:end], rest[end:]
+                if records:
+                    yield records
+                del records
             if progress:
                 progress(min(raw.tell(), total), total)
-            if filled > RECORD_BYTES:
+            if len(rest) > RECORD_BYTES:
                 raise make_quote_error()
-
-
-def _fill_buffer(stream: IO[bytes], buffer: bytearray, start: int) -> int:
-    """Read into the buffer from there on; it grows where a record is longer than a batch."""
-    if len(buffer) - start < BATCH_BYTES // 2:
-        buffer.extend(bytes(BATCH_BYTES))
-    with memoryview(buffer) as view:
-        return stream.readinto(view[start:])  # type: ignore[attr-defined, no-any-return]  # both kinds of file have it
-
-
-def make_quote_error() -> DataError:
-    """The error for quotation marks that do not pair."""
-    return DataError(
-        "the quotation marks do not pair: one is opened and never closed, "
-        "or stands within a cell without being doubled.",
-        hint="write a mark within a cell twice, or pass quote=None if marks are plain text.",
-    )
 
 
 def _decode(
@@ -152,13 +109,13 @@ def _decode(
         ) from None
 
 
-def find_last_record_end(block: bytes | bytearray, size: int, quote: str | None) -> int:
-    """Where the last whole record of the block's first bytes ends; 0 if they hold none.
+def find_last_record_end(block: bytes, quote: str | None) -> int:
+    """Where the last whole record of the block ends; 0 if it holds none.
 
     A line break ends a record if the quotation marks before it pair. Blank lines at the end
     stay behind: only the next block shows whether they end the file.
     """
-    end = block.rfind(b"\n", 0, size) + 1
+    end = block.rfind(b"\n") + 1
     mark = (quote or "").encode()
     # To look for a mark is far cheaper than to count them
     if quote is not None and block.find(mark, 0, end) >= 0:
@@ -174,39 +131,29 @@ def find_last_record_end(block: bytes | bytearray, size: int, quote: str | None)
 
 def find_first_record_end(block: bytes, quote: str | None) -> int:
     """Where the header ends."""
-    end = 0
-    while True:
-        newline = block.find(b"\n", end)
-        if newline < 0:
-            return len(block)
-        end = newline + 1
-        if quote is None or block.count(quote.encode(), 0, end) % 2 == 0:
-            return end
+    end = block.find(b"\n") + 1
+    while end and quote is not None and block.count(quote.encode(), 0, end) % 2:
+        end = block.find(b"\n", end) + 1
+    return end or len(block)
 
 
 def check_quotes(block: bytes, dialect: Dialect) -> bool:
     """Whether the block holds quotation marks; refuses marks within a cell that are not doubled.
 
-    The fast reader would drop such marks without a word.
+    Polars would drop such marks without a word.
     """
     if dialect.quote is None or dialect.quote.encode() not in block:
         return False
-    codes = np.frombuffer(block, np.uint8)
+    codes = np.frombuffer(b"\n%b\n" % block, np.uint8)
     marks = np.flatnonzero(codes == ord(dialect.quote))
-    if len(marks) % 2:
-        raise make_quote_error()
-    edge = np.zeros(256, bool)
-    edge[[ord(dialect.quote), ord(dialect.delimiter), ord("\n"), ord("\r")]] = True
-    opens = (marks == 0) | edge[codes[np.maximum(marks - 1, 0)]]
-    last = len(codes) - 1
-    closes = (marks == last) | edge[codes[np.minimum(marks + 1, last)]]
-    if not (opens | closes).all():
+    edges = np.zeros(256, bool)
+    edges[[ord(sign) for sign in f"{dialect.quote}{dialect.delimiter}\n\r"]] = True
+    if len(marks) % 2 or not (edges[codes[marks - 1]] | edges[codes[marks + 1]]).all():
         raise make_quote_error()
     return True
 
 
 _RAGGED = "every record needs a cell for every variable; a cell that holds the delimiter is quoted."
-_WORTH_KEEPING = 2000  # records in a piece
 
 
 class NotUtf8Error(Exception):
@@ -245,12 +192,11 @@ def read_text_frame(
         raise _diagnose(block, dialect, width, before) from None
     if only is None and width > 1 and _has_short_record(frame, block, dialect, quoted=quoted):
         raise _diagnose(block, dialect, width, before)
-    # Many small pieces, as wide tables give, cost more to handle than to join
-    return frame.rechunk() if frame.height < _WORTH_KEEPING * frame.n_chunks() else frame
+    return frame
 
 
 def _has_short_record(frame: pl.DataFrame, block: bytes, dialect: Dialect, *, quoted: bool) -> bool:
-    """Whether a record has too few cells; the fast reader fills those up in silence.
+    """Whether a record has too few cells; polars fills those up in silence.
 
     It does refuse records with too many, so a count of the delimiters settles it. A record
     that is short has nothing in the last variable, so most quoted batches need no count.
@@ -415,27 +361,21 @@ class _CsvReader:
         self.wanted: list[str] = []
         self.columns: dict[str, TextColumn] = {}
         self.line_breaks = False
+        self.repeated: set[str] = set()
 
     def read(self, progress: Progress | None) -> pl.DataFrame:
-        """The typed frame. The columns whose guess broke are read a second time, as text."""
+        """The typed frame. Columns that are of no type throughout are read once more, as text."""
         height = 0
         for block in self._read_blocks(progress):
-            text = read_text_frame(block, self.dialect, len(self.names), before=height)
-            height += text.height
-            self.line_breaks = self.line_breaks or _has_line_breaks(block, text.height)
-            if height == text.height:
-                self._reserve_room(text.height / len(block))
-            self._add_batch(text, self.wanted)
+            height += self._add_batch(block, self.wanted, height)
         for column in self.columns.values():
-            column.require_numbers()
+            column.settle()
         broken = [name for name in self.wanted if self.columns[name].must_reread]
-        if broken:
-            for name in broken:
-                self.columns[name] = self.columns[name].restart()
-            only = [self.names.index(name) for name in broken]
-            for block in self._read_blocks(None):
-                text = read_text_frame(block, self.dialect, len(self.names), only=only)
-                self._add_batch(text, broken)
+        for name in broken:
+            self.columns[name].restart()
+        height = 0
+        for block in self._read_blocks(None) if broken else ():
+            height += self._add_batch(block, broken, height, again=True)
         # One column after the other: each gives its pieces back before the next is joined
         return pl.DataFrame([self.columns[name].finish() for name in self.wanted])
 
@@ -451,7 +391,7 @@ class _CsvReader:
             "dates": {
                 name: pattern
                 for name in self.wanted
-                if (pattern := self.options.dates.get(name) or self.columns[name].pattern)
+                if (pattern := self.options.dates.get(name) or self.columns[name].day_order)
             },
         }
         if missing := self._describe_missing():
@@ -491,7 +431,7 @@ class _CsvReader:
         yield from (
             f"Variable '{name}': {column.reason}."
             for name, column in self.columns.items()
-            if column.pattern or "contradict" in column.reason
+            if column.day_order or "contradict" in column.reason
         )
 
     def _list_words(self) -> Iterator[str]:
@@ -531,12 +471,6 @@ class _CsvReader:
             if records:
                 yield records
 
-    def _reserve_room(self, records_per_byte: float) -> None:
-        """Tell the columns how many records may come, going by the first batch."""
-        size = self.path.stat().st_size
-        for column in self.columns.values():
-            column.room = int(size * records_per_byte * 1.1)
-
     def _start_columns(self, record: bytes) -> None:
         """Name the columns, and check what was declared against the names."""
         options = self.options
@@ -560,72 +494,52 @@ class _CsvReader:
                 tokens=TOKENS if tokens is None else tokens,
                 pattern=options.dates.get(name, ""),
                 strict=name not in kinds,
+                words=name not in kinds and not tokens,
             )
             self.columns[name] = TextColumn(
                 name, cell_format, declared=kinds.get(name), declared_tokens=tokens or frozenset()
             )
 
-    def _add_batch(self, text: pl.DataFrame, wanted: list[str]) -> None:
-        """Hand a batch to its columns; the first one shows the decimal sign of the file."""
+    def _add_batch(
+        self, block: bytes, names: list[str], before: int, *, again: bool = False
+    ) -> int:
+        """Hand the cells of a batch to these columns; the number of its records."""
+        chosen = set(names)
+        only = [place for place, name in enumerate(self.names) if name in chosen] if again else None
+        text = read_text_frame(block, self.dialect, len(self.names), before=before, only=only)
         text.columns = [self.names[int(position)] for position in text.columns]
         if self.options.formulas == "unescape":
             text = _unescape_cells(text)
-        first = not any(column.height for column in self.columns.values())
-        if first:
-            _require_header(text)
-        if self.options.decimal is None and first:
-            self.decimal = detect_decimal_sign(text, self.dialect.delimiter)
+        if not again:
+            self.line_breaks |= _has_line_breaks(block, text.height, self.dialect.quote)
+            self._refuse_header(text)
+        if not before and not again:
+            self.decimal = self.options.decimal or detect_decimal_sign(text, self.dialect.delimiter)
             for column in self.columns.values():
                 column.format = replace(column.format, decimal=self.decimal)
-        together = self._guess_together(text, wanted)
-        for name in wanted:
-            column, guess = self.columns[name], together.get(name)
-            if guess is None:
-                column.add_batch(text[name])
-            else:
-                column.accept(guess)
+        add_batch([self.columns[name] for name in names], text, before)
+        return text.height
 
-    def _guess_together(self, text: pl.DataFrame, wanted: list[str]) -> dict[str, Guess]:
-        """The guesses of a wide and short first batch; none where columns are few or tall."""
-        if len(wanted) < _WIDE or not 0 < text.height <= SAMPLE:
-            return {}
-        undecided = [name for name in wanted if self.columns[name].is_plain]
-        guesses: dict[str, Guess] = {}
-        for start in range(0, len(undecided), _TOGETHER):
-            names = undecided[start : start + _TOGETHER]
-            cells = [text[name] for name in names]
-            together = guess_together(cells, CellFormat(decimal=self.decimal))
-            pairs = zip(names, together, strict=True)
-            guesses |= {name: guess for name, guess in pairs if guess is not None}
-        return guesses
+    def _refuse_header(self, text: pl.DataFrame) -> None:
+        """Refuse a file whose first line is a record: it would be published as names of variables.
+
+        One name among the values of its own column can be chance ("other" in a column "other");
+        two are a record, or a header that stands in the file again.
+        """
+        self.repeated |= {name for name in text.columns if (text[name] == name).any()}
+        if len(self.repeated) >= _NAMES_AMONG_VALUES:
+            raise DataError(
+                f"{len(self.repeated)} of {text.width} names of variables stand among the values "
+                "of their own column: the first line seems to be a record, or the header is "
+                "repeated further down.",
+                hint="begin the file with a line of names, once.",
+            )
 
 
-def _require_header(text: pl.DataFrame) -> None:
-    """Refuse a file whose first line is a record: it would be published as names of variables.
-
-    One name among the values of its own column can be chance ("other" in a column "other"); two
-    are a record, or a header that stands in the file again.
-    """
-    if text.height < text.width:
-        matches = {
-            name
-            for row in text.iter_rows()
-            for name, cell in zip(text.columns, row, strict=True)
-            if cell == name
-        }
-        among = len(matches)
-    else:
-        among = sum(bool((text[name] == name).any()) for name in text.columns)
-    if among >= _NAMES_AMONG_VALUES:
-        raise DataError(
-            f"{among} of {text.width} names of variables stand among the values of their own "
-            "column: the first line seems to be a record, or the header is repeated further down.",
-            hint="begin the file with a line of names, once.",
-        )
-
-
-def _has_line_breaks(block: bytes, height: int) -> bool:
-    return b'"' in block and block.count(b"\n") > height
+def _has_line_breaks(block: bytes, height: int, quote: str | None) -> bool:
+    if quote is None or quote.encode() not in block:
+        return False
+    return block.removesuffix(b"\n").count(b"\n") >= height
 
 
 def _unescape_cells(text: pl.DataFrame) -> pl.DataFrame:

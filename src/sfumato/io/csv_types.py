@@ -1,29 +1,22 @@
 """Types from text: a column is what all its cells are, and text whenever that is in doubt.
 
-The cells of a column come in batches. The first cells suggest a type; every further batch must
-bear it out. The typed cells of all batches are gathered in one run of memory.
+The cells of a column come in batches. Each batch is typed by itself, and what every batch can be
+is what the column is.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from itertools import compress
 
-import numpy as np
 import polars as pl
 
 from sfumato.errors import DataError
 from sfumato.io.missing_words import MOST, is_word_for_missing
-from sfumato.io.source import DTYPES, Reading, has_time
-from sfumato.kernels import memory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
-
-    from sfumato.io.source import Kind
-
+from sfumato.io.source import DTYPES, Kind, Reading, has_time
 
 #: What people write for "no value" in columns of numbers and dates. In text it is text:
 #: NA is Namibia.
@@ -32,9 +25,19 @@ TOKENS = frozenset(
 )
 #: From here on a 64-bit float cannot tell neighbouring whole numbers apart.
 EXACT = 2**53
+SAMPLE = 2000
+"""Cells that are tried before all the others are looked at."""
+_TOGETHER = 1 << 16
+"""Cells that are looked at in one call: short columns are put below each other."""
+_DIFFERENT = 1000
+"""Texts of a column that are looked at: where there are more, not all of them say "no value"."""
 
-_TRUE = ("true", "True", "TRUE")
-_FALSE = ("false", "False", "FALSE")
+GUESSES: tuple[Kind, ...] = ("integer", "number", "boolean", "date", "datetime")
+_BOOLEANS = dict.fromkeys(("true", "True", "TRUE"), True) | dict.fromkeys(
+    ("false", "False", "FALSE"), False
+)
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_DATETIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z?$"
 
 
 @dataclass(frozen=True)
@@ -45,136 +48,145 @@ class CellFormat:
     tokens: frozenset[str] = TOKENS
     pattern: str = ""  # of dates; empty: the one ISO form the cells have
     strict: bool = True  # False where the type was declared: then 007 may be a number
+    words: bool = False  # whether a few words for "no value" are missing as the tokens are
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """The typed cells, and the tokens that were read as missing."""
+    """The typed cells, how often which text was read as missing, and the pattern of dates."""
 
     values: pl.Series
-    missing: frozenset[str] = frozenset()
+    missing: Counter[str]
+    pattern: str = ""
 
 
 def parse(text: pl.Series, kind: Kind, cell_format: CellFormat) -> Parsed | None:
     """The column as this kind, or None if a single cell does not fit."""
+    return parse_together([text], kind, cell_format)[0]
+
+
+def parse_together(
+    columns: Sequence[pl.Series], kind: Kind, cell_format: CellFormat
+) -> list[Parsed | None]:
+    """Columns of one height as this kind; None for those of which a single cell does not fit.
+
+    Each call on a column costs more than its cells do, where the table is wide and short.
+    """
     if kind == "text":
-        return Parsed(text)
+        return [Parsed(column, Counter()) for column in columns]
+    height = max(1, len(columns[0])) if columns else 1
+    fits = [True] * len(columns)
+    if height > SAMPLE:  # a few cells rule out most kinds
+        few = [column.gather_every(-(-height // SAMPLE)) for column in columns]
+        fits = [parsed is not None for parsed in parse_together(few, kind, cell_format)]
+        columns = list(compress(columns, fits))
+    most = max(1, _TOGETHER // height)
+    parts = (columns[start : start + most] for start in range(0, len(columns), most))
+    parsed = (one for part in parts for one in _parse_stack(part, height, kind, cell_format))
+    return [next(parsed) if fit else None for fit in fits]
+
+
+def _parse_stack(
+    columns: Sequence[pl.Series], height: int, kind: Kind, cell_format: CellFormat
+) -> list[Parsed | None]:
+    text = columns[0] if len(columns) == 1 else pl.concat(columns, rechunk=True)
     if not cell_format.strict:
         text = text.str.strip_chars()
-    return _PARSERS[kind](text, cell_format)
-
-
-def find_misfits(text: pl.Series, kind: Kind, cell_format: CellFormat) -> pl.Series:
-    """Which cells (by index) keep the column from being of a declared kind."""
-    cells = text.str.strip_chars()
-    apart = cells.is_not_null() & ~cells.is_in(["", *cell_format.tokens])
-    if kind == "boolean":
-        return (apart & ~cells.is_in([*_TRUE, *_FALSE])).arg_true()
-    typed = _convert_cells(cells, kind, cell_format)
-    return (apart & typed.is_null()).arg_true()
+    if kind == "datetime" and not cell_format.pattern:
+        found: dict[int, Parsed | None] = {}
+        for pattern, indices in _find_iso_patterns(text, height, len(columns)).items():
+            alike = [columns[index] for index in indices]
+            parsed = _parse_stack(alike, height, kind, replace(cell_format, pattern=pattern))
+            found |= zip(indices, parsed, strict=True)
+        return [found[index] for index in range(len(columns))]
+    values = _convert_cells(text, kind, cell_format)
+    missing = _count_missing(text, values, height)
+    wrong = {i for i, cells in missing.items() if not _may_be_missing(cells, kind, cell_format)}
+    if kind == "number" and values.is_nan().any():
+        values = values.fill_nan(None)
+        missing = _count_missing(text, values, height)
+    if cell_format.strict:
+        wrong |= set(_find_doubtful(text, values, kind) // height)
+    return [
+        None
+        if index in wrong
+        else Parsed(
+            values.slice(index * height, height).alias(column.name),
+            missing.get(index, Counter()),
+            cell_format.pattern,
+        )
+        for index, column in enumerate(columns)
+    ]
 
 
 def _convert_cells(text: pl.Series, kind: Kind, cell_format: CellFormat) -> pl.Series:
-    if kind == "number" and cell_format.decimal == ",":
-        text = text.set(text.str.contains(".", literal=True), None)
-        text = text.str.replace(",", ".", literal=True)
-    if kind in {"integer", "number"}:
-        return text.cast(DTYPES[kind], strict=False)
-    pattern = cell_format.pattern or (
-        "%Y-%m-%d" if kind == "date" else _find_iso_pattern(text, cell_format.tokens)
-    )
-    dtype: pl.Date | pl.Datetime = pl.Date() if kind == "date" else pl.Datetime("us")
-    if not pattern:
-        return pl.Series(text.name, [None], dtype=dtype).new_from_index(0, len(text))
-    if kind == "datetime" and not has_time(pattern):
-        return text.str.to_date(pattern, strict=False).cast(dtype)
-    values = text.str.strptime(dtype, pattern, strict=False)
-    return values.dt.replace_time_zone("UTC") if pattern.endswith("Z") else values
+    """The cells as this kind, those that do not fit as missing."""
+    if kind == "boolean":
+        return text.replace_strict(_BOOLEANS, default=None, return_dtype=pl.Boolean)
+    if kind == "integer":
+        return text.cast(pl.Int64, strict=False)
+    if kind == "number":
+        if cell_format.decimal == ",":
+            text = text.set(text.str.contains(".", literal=True), None)
+            text = text.str.replace(",", ".", literal=True)
+        return text.cast(pl.Float64, strict=False)
+    if kind == "date":
+        return text.str.to_date(cell_format.pattern or "%Y-%m-%d", strict=False)
+    if not has_time(cell_format.pattern):
+        return text.str.to_date(cell_format.pattern, strict=False).cast(DTYPES[kind])
+    values = text.str.strptime(pl.Datetime("us"), cell_format.pattern, strict=False)
+    return values.dt.replace_time_zone("UTC") if cell_format.pattern.endswith("Z") else values
 
 
-def _collect_tokens(
-    text: pl.Series, values: pl.Series, tokens: frozenset[str]
-) -> frozenset[str] | None:
-    """The tokens among the cells without a value; None if one of them is no token."""
-    if values.null_count() == text.null_count():
-        return frozenset()
-    odd = text.filter(values.is_null() & text.is_not_null())
-    if not odd.is_in(["", *tokens]).all():
-        return None
-    return frozenset(odd.unique().to_list()) - {""}
+def _find_doubtful(text: pl.Series, values: pl.Series, kind: Kind) -> pl.Series:
+    """The cells (by index) that a guess must not read: they say more than the value, or less.
 
-
-def _parse_integer(text: pl.Series, cell_format: CellFormat) -> Parsed | None:
-    values = text.cast(pl.Int64, strict=False)
-    missing = _collect_tokens(text, values, cell_format.tokens)
-    if missing is None:
-        return None
-    if cell_format.strict:
-        doubtful = _find_doubtful(text, values)
-        if len(doubtful) and not doubtful.str.contains(r"^-[1-9]").all():
-            return None
-    return Parsed(values, missing)
-
-
-def _find_doubtful(text: pl.Series, values: pl.Series) -> pl.Series:
-    """The numbers that may have a leading zero or a sign: all of those sort before "1".
-
-    Few cells, or none. Few calls as well: wide tables pay for each of them per column.
+    Those are leading zeros, a plus, more digits than a float holds, and lenient forms of dates.
     """
-    early = (text < "1") & (text != "0")
-    return text.filter(early & values.is_not_null()) if early.any() else text.clear()
+    if kind in {"date", "datetime"}:
+        shape = _DATE if kind == "date" else _DATETIME
+        return (values.is_not_null() & ~text.str.contains(shape)).arg_true()
+    if kind == "boolean":
+        return pl.Series([], dtype=pl.UInt32)
+    # All numbers with a leading zero or a sign sort before "1": few cells, or none
+    early = ((text < "1") & (text != "0") & values.is_not_null()).arg_true()
+    loses = r"^(\+|-?0)" if kind == "integer" else r"^(\+|-?0[0-9])"
+    doubtful = early.filter(text.gather(early).str.contains(loses))
+    if kind == "number" and not values.is_between(-EXACT, EXACT, closed="none").all():
+        large = (values.abs() >= EXACT).arg_true()
+        digits = text.gather(large).str.contains(r"^-?[0-9]+$")
+        doubtful = doubtful.append(large.filter(digits))
+    return doubtful
 
 
-def _parse_number(text: pl.Series, cell_format: CellFormat) -> Parsed | None:
-    values = _convert_cells(text, "number", cell_format)
-    missing = _collect_tokens(text, values, cell_format.tokens)
-    if missing is None:
-        return None
-    nan = values.is_nan()
-    if nan.any():
-        missing |= frozenset(text.filter(nan).unique().to_list())
-        values = values.fill_nan(None)
-    if cell_format.strict and _loses_digits(text, values):
-        return None
-    return Parsed(values, missing)
+def _count_missing(text: pl.Series, values: pl.Series, height: int) -> dict[int, Counter[str]]:
+    """How often which text stands where there is no value, for each of the stacked columns."""
+    counts: dict[int, Counter[str]] = {}
+    if values.null_count() > text.null_count():
+        rows = (values.is_null() & (text != "")).arg_true()
+        met = pl.DataFrame({"column": rows // height, "cell": text.gather(rows)})
+        met = met.group_by("column", "cell").len()
+        for column, cell, count in met.group_by("column").head(_DIFFERENT).rows():
+            counts.setdefault(column, Counter())[cell] = count
+    return counts
 
 
-def _loses_digits(text: pl.Series, values: pl.Series) -> bool:
-    """Whether a number would lose what the text says: leading zeros, a plus, last digits."""
-    doubtful = _find_doubtful(text, values)
-    if len(doubtful) and doubtful.str.contains(r"^(\+|-?0[0-9])").any():
-        return True
-    low, high = values.min(), values.max()
-    if low is None or (low > -EXACT and high < EXACT):  # type: ignore[operator]  # floats, where there are any
-        return False
-    return bool(text.filter(values.abs() >= EXACT).str.contains(r"^-?[0-9]+$").any())
+def _may_be_missing(cells: Counter[str], kind: Kind, cell_format: CellFormat) -> bool:
+    """Whether all these texts only say that there is no value."""
+    others = cells.keys() - cell_format.tokens
+    if not cell_format.words or kind == "boolean" or len(others) > MOST:
+        return not others
+    return all(map(is_word_for_missing, others))
 
 
-def _parse_boolean(text: pl.Series, cell_format: CellFormat) -> Parsed | None:
-    true = text.is_in(list(_TRUE))
-    values = true.set(~(true | text.is_in(list(_FALSE))), None)
-    missing = _collect_tokens(text, values, cell_format.tokens)
-    return None if missing is None else Parsed(values, missing)
-
-
-def _make_temporal_parser(kind: Kind) -> Callable[[pl.Series, CellFormat], Parsed | None]:
-    def parser(text: pl.Series, cell_format: CellFormat) -> Parsed | None:
-        values = _convert_cells(text, kind, cell_format)
-        missing = _collect_tokens(text, values, cell_format.tokens)
-        if missing is None:
-            return None
-        # Lenient parsers take 2021-1-5 and 21-01-05 as well; a guess must not
-        if cell_format.strict:
-            shape = _DATE if kind == "date" else _DATETIME
-            if not text.filter(values.is_not_null()).str.contains(shape).all():
-                return None
-        return Parsed(values, missing)
-
-    return parser
-
-
-_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_DATETIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z?$"
+def _find_misfits(text: pl.Series, kind: Kind, cell_format: CellFormat) -> pl.Series:
+    """Which cells (by index) keep the column from being of a declared kind."""
+    cells = text.str.strip_chars()
+    if kind == "datetime" and not cell_format.pattern:
+        (pattern,) = _find_iso_patterns(cells, len(cells), 1)
+        cell_format = replace(cell_format, pattern=pattern)
+    values = _convert_cells(cells, kind, cell_format)
+    return (values.is_null() & ~cells.is_in(["", *cell_format.tokens])).arg_true()
 
 
 def drop_missing_cells(text: pl.Series, tokens: frozenset[str]) -> pl.Series:
@@ -182,57 +194,21 @@ def drop_missing_cells(text: pl.Series, tokens: frozenset[str]) -> pl.Series:
     return text.filter(text.is_not_null() & ~text.is_in(["", *tokens]))
 
 
-_NUMBER_LIKE = r"^\s*[-+.,]?[0-9]"
+def _find_iso_patterns(text: pl.Series, height: int, width: int) -> dict[str, list[int]]:
+    """Which of the stacked columns are written as which ISO pattern, going by their first one."""
+    rows = text.str.contains(_DATETIME).arg_true()
+    met = pl.DataFrame({"column": rows // height, "cell": text.gather(rows)})
+    cells = dict(met.unique("column", keep="first").rows())
+    patterns: dict[str, list[int]] = {}
+    for index in range(width):
+        cell = cells.get(index, "2000-01-01T00:00")
+        seconds = "%H:%M:%S%.f" if cell.count(":") == 2 else "%H:%M"  # noqa: PLR2004 - hours:minutes:seconds
+        pattern = f"%Y-%m-%d{cell[10]}{seconds}{'Z' if cell.endswith('Z') else ''}"
+        patterns.setdefault(pattern, []).append(index)
+    return patterns
 
 
-def find_missing_words(cells: pl.Series) -> frozenset[str]:
-    """The words for "no value" among numbers or dates; none where any other word is there."""
-    numeric = cells.str.contains(_NUMBER_LIKE)
-    if not numeric.any() or numeric.all():
-        return frozenset()
-    words = cells.filter(~numeric).unique()
-    if len(words) > MOST or not all(map(is_word_for_missing, words.to_list())):
-        return frozenset()
-    return frozenset(words.to_list())
-
-
-def _find_iso_pattern(text: pl.Series, tokens: frozenset[str]) -> str:
-    """The ISO pattern of the first date-time in the column, empty if it is none."""
-    cells = drop_missing_cells(text, tokens).head(1)
-    if not cells.str.contains(_DATETIME).any():
-        return ""
-    return guess_iso_pattern(cells[0])
-
-
-def guess_iso_pattern(cell: str) -> str:
-    """The pattern of an ISO date-time: `T` or space, with or without seconds, with or without Z.
-
-    Of a text that is none, a pattern that will not fit it.
-
-    Examples
-    --------
-    >>> guess_iso_pattern("2021-04-03 10:15")
-    '%Y-%m-%d %H:%M'
-    """
-    seconds = "%H:%M:%S%.f" if cell.count(":") == 2 else "%H:%M"  # noqa: PLR2004 - hours:minutes:seconds
-    between = " " if cell[10:11] == " " else "T"
-    return f"%Y-%m-%d{between}{seconds}{'Z' if cell.endswith('Z') else ''}"
-
-
-_PARSERS: dict[str, Callable[[pl.Series, CellFormat], Parsed | None]] = {
-    "integer": _parse_integer,
-    "number": _parse_number,
-    "boolean": _parse_boolean,
-    "date": _make_temporal_parser("date"),
-    "datetime": _make_temporal_parser("datetime"),
-}
-
-
-GUESSES: tuple[Kind, ...] = ("integer", "number", "boolean", "date", "datetime")
-SAMPLE = 2000
-
-REASONS = {
-    "text": "no values, so text",
+_REASONS = {
     "integer": "whole numbers throughout",
     "boolean": "true or false throughout",
     "date": "dates written year-month-day throughout",
@@ -290,18 +266,27 @@ _TRAPS = (
 )
 
 
-def explain_text(text: pl.Series, tokens: frozenset[str], before: Kind | None = None) -> str:
-    """A sentence on why the column is text, without any cell of it.
-
-    `before` is the kind that the cells before these had.
-    """
-    cells = drop_missing_cells(text, tokens).head(SAMPLE)
+def explain_text(text: pl.Series, cell_format: CellFormat) -> str:
+    """A sentence on why the column is text, without any cell of it."""
+    tokens = cell_format.tokens
+    head = drop_missing_cells(text.head(SAMPLE), tokens)
+    if not len(head):
+        head = drop_missing_cells(text, tokens).head(SAMPLE)
+    if not len(head):
+        return "no values, so text"
+    if not re.match(r"\s*[-+]?[.,]*[0-9]", head[0]) and head[0] not in _BOOLEANS:
+        return "words"
+    plain = text.str.contains(r"^-?[1-9][0-9]{0,14}$")  # they say nothing against any reason
+    others = drop_missing_cells(text.filter(~plain), tokens)
     for shape, trap, sentence in _TRAPS:
-        if len(cells) and cells.str.contains(shape).all() and cells.str.contains(trap).any():
+        if not head.str.contains(shape).all() or not others.str.contains(shape).all():
+            continue
+        if head.str.contains(trap).any() or others.str.contains(trap).any():
             return sentence.format(name=text.name)
-    if before is not None:
-        return f"not all cells are of the type of the first ones, {before}, so it stays text"
-    return "words" if len(cells) else "no values, so text"
+    for kind in GUESSES if len(text) > SAMPLE else ():
+        if parse(head, kind, cell_format):
+            return f"not all cells are of the type of the first ones, {kind}, so it stays text"
+    return "words"
 
 
 _PARTS = (
@@ -365,286 +350,26 @@ def detect_decimal_sign(frame: pl.DataFrame, delimiter: str) -> str:
 
     Assumes: one sign per file. Where both are seen, the semicolon speaks for the comma.
     """
-    comma = point = False
-    if not frame.height:
-        return "."
-    marked = _any_of_column(_stack(list(frame.head(SAMPLE))).str.contains("[.,]"), frame.width)
-    commas = _any_of_column(_stack(list(frame)).str.contains(",", literal=True), frame.width)
-    for text, signs, with_comma in zip(frame, marked, commas, strict=True):
-        # Nothing new can be learnt from it: wide tables pay for every look at a column
-        if not signs or (point and not with_comma):
+    telling, seen = "," if delimiter == ";" else ".", set[str]()
+    marked = frame.head(SAMPLE).select(pl.all().str.contains("[.,][0-9]").any())
+    for name in marked.columns:
+        if not marked[name].item():
             continue
-        cells = drop_missing_cells(text, CellFormat().tokens)
-        head = cells.head(SAMPLE)
-        # 1,234 may be a thousand; 12,5 and 0,125 and 1234,567 cannot
-        if (
-            not comma
-            and head.str.contains(r"^-?[0-9]*(,[0-9]+)?$").all()
-            and head.str.contains(r"^-?(0?|[0-9]{4,}),[0-9]+$|,([0-9]{1,2}|[0-9]{4,})$").any()
-        ):
-            comma = parse(cells, "number", CellFormat(decimal=",")) is not None
-        elif not point and head.str.contains(r"^-?[0-9]+\.[0-9]+$").any():
-            point = parse(cells, "number", CellFormat()) is not None
-    return "," if comma and (delimiter == ";" or not point) else "."
+        head = drop_missing_cells(frame[name], TOKENS).head(SAMPLE)
+        for sign, (shape, trap) in _DECIMALS.items():
+            if sign in seen or not head.str.contains(shape).all():
+                continue
+            if head.str.contains(trap).any() and parse(frame[name], "number", CellFormat(sign)):
+                seen.add(sign)
+        if telling in seen:
+            return telling
+    return "," if "," in seen else "."
 
 
-def _stack(columns: list[pl.Series]) -> pl.Series:
-    """Columns of one height below each other, to be looked at in one go."""
-    return pl.concat(columns, rechunk=True)
-
-
-def _any_of_column(cells: pl.Series, width: int) -> np.ndarray:
-    """For each of the stacked columns, whether any of its cells is marked; missing ones are not."""
-    marked = cells.fill_null(value=False).to_numpy()
-    return np.asarray(marked.reshape(width, -1).any(axis=1))
-
-
-@dataclass(frozen=True)
-class Guess:
-    """What all cells of a column are: its kind, the typed cells, and why it is text if it is."""
-
-    kind: Kind
-    parsed: Parsed
-    reason: str = ""
-
-
-def guess_together(columns: list[pl.Series], cell_format: CellFormat) -> list[Guess | None]:
-    """What `TextColumn` would guess of each of many short columns, found in a few calls.
-
-    Every call on a column costs more than its cells do, where the table is wide and short. None
-    where a column must be looked at by itself: it has no values, or may hold dates with times.
-    """
-    guesses: list[Guess | None] = [None] * len(columns)
-    text = _stack(columns)
-    without = text.is_null() | text.is_in(["", *cell_format.tokens])
-    open_ones = np.flatnonzero(_any_of_column(~without, len(columns)))
-    stages: tuple[tuple[Kind, Callable[..., tuple[pl.Series, pl.Series]]], ...] = (
-        ("integer", _judge_integers),
-        ("number", _judge_numbers),
-        ("boolean", _judge_booleans),
-        ("date", _judge_dates),
-    )
-    for kind, judge in stages:
-        if not len(open_ones):
-            return guesses
-        text = _stack([columns[index] for index in open_ones])
-        values, misfit = judge(text, cell_format)
-        tokens = ["", *cell_format.tokens]
-        misfit |= values.is_null() & text.is_not_null() & ~text.is_in(tokens)
-        wrong = _any_of_column(misfit, len(open_ones))
-        missing = _collect_tokens_together(text, values, len(open_ones))
-        if kind == "number":
-            values = values.fill_nan(None)
-        height = len(columns[0])
-        for offset in np.flatnonzero(~wrong).tolist():
-            index = open_ones[offset]
-            cells = values.slice(offset * height, height).alias(columns[index].name)
-            guesses[index] = Guess(kind, Parsed(cells, frozenset(missing.get(offset, ()))))
-        open_ones = open_ones[wrong]
-    if len(open_ones):
-        for index, reason in _explain_together(
-            [columns[index] for index in open_ones], cell_format
-        ):
-            name = columns[open_ones[index]].name
-            guesses[open_ones[index]] = Guess(
-                "text", Parsed(columns[open_ones[index]]), reason.format(name=name)
-            )
-    return guesses
-
-
-def _judge_integers(text: pl.Series, _: CellFormat) -> tuple[pl.Series, pl.Series]:
-    values = text.cast(pl.Int64, strict=False)
-    early = (text < "1") & (text != "0") & values.is_not_null()
-    return values, early & ~text.str.contains(r"^-[1-9]")
-
-
-def _judge_numbers(text: pl.Series, cell_format: CellFormat) -> tuple[pl.Series, pl.Series]:
-    values = _convert_cells(text, "number", cell_format)
-    early = (text < "1") & (text != "0") & values.is_not_null() & ~values.is_nan()
-    misfit = early & text.str.contains(r"^(\+|-?0[0-9])")
-    return values, misfit | ((values.abs() >= EXACT) & text.str.contains(r"^-?[0-9]+$"))
-
-
-def _judge_booleans(text: pl.Series, _: CellFormat) -> tuple[pl.Series, pl.Series]:
-    true = text.is_in(list(_TRUE))
-    values = true.set(~(true | text.is_in(list(_FALSE))), None)
-    return values, pl.repeat(value=False, n=len(text), eager=True)
-
-
-def _judge_dates(text: pl.Series, cell_format: CellFormat) -> tuple[pl.Series, pl.Series]:
-    values = _convert_cells(text, "date", cell_format)
-    return values, values.is_not_null() & ~text.str.contains(_DATE)
-
-
-def _collect_tokens_together(
-    text: pl.Series, values: pl.Series, width: int
-) -> dict[int, list[str]]:
-    """The tokens for missing met in each of the stacked columns."""
-    gone = values.is_null() | values.is_nan() if values.dtype.is_float() else values.is_null()
-    odd = (gone & text.is_not_null() & (text != "")).fill_null(value=False)
-    met = pl.DataFrame(
-        {"column": odd.arg_true() // (len(text) // width), "token": text.filter(odd)}
-    )
-    tokens: dict[int, list[str]] = {}
-    for column, token in met.unique().rows():
-        tokens.setdefault(column, []).append(token)
-    return tokens
-
-
-def _explain_together(
-    columns: list[pl.Series], cell_format: CellFormat
-) -> Iterator[tuple[int, str]]:
-    """Which of the columns are text, and the sentence on why; none of them has no values."""
-    width = len(columns)
-    text = _stack(columns)
-    present = text.is_not_null() & ~text.is_in(["", *cell_format.tokens])
-    first = present.to_numpy().reshape(width, -1).argmax(axis=1) + np.arange(width) * len(
-        columns[0]
-    )
-    temporal = text.gather(first).str.contains(_DATETIME).to_numpy()
-    numeric = text.str.contains(_NUMBER_LIKE)
-    # Numbers and words: they are looked at by themselves, since the words may say "no value"
-    mixed = _any_of_column(present & numeric, width) & _any_of_column(present & ~numeric, width)
-    reasons: list[str | None] = [None] * width
-    for shape, trap, sentence in _TRAPS:
-        shaped = ~_any_of_column(present & ~text.str.contains(shape), width)
-        if shaped.any():
-            trapped = shaped & _any_of_column(present & text.str.contains(trap), width)
-            for index in np.flatnonzero(trapped).tolist():
-                reasons[index] = reasons[index] or sentence
-    for index, reason in enumerate(reasons):
-        if not temporal[index] and not mixed[index]:
-            yield index, reason or "words"
-
-
-_INLINE = 12  # bytes up to which Arrow keeps a text within its view
-
-# How Arrow holds a cell. A text is a view of four words: length, three of the text itself
-# or its beginning, the number of its buffer and its place there.
-_WORDS: dict[type[pl.DataType], tuple[Any, int]] = {
-    pl.String: (np.int32, 4),
-    pl.Int64: (np.int64, 1),
-    pl.Float64: (np.float64, 1),
-    pl.Date: (np.int32, 1),
-    pl.Datetime: (np.int64, 1),
-}
-
-
-class ColumnBuffer:
-    """A column that grows batch by batch in one run of memory.
-
-    The bytes of long texts are never copied: only the numbers of their buffers are shifted.
-    """
-
-    def __init__(self, dtype: pl.DataType) -> None:
-        self.dtype = dtype
-        words, per_cell = _WORDS.get(type(dtype), (bool, 1))
-        self._cells = np.empty((0, per_cell), words)
-        self._valid: np.ndarray | None = None
-        self._buffers: list[pa.Buffer] = []
-        self._only: pl.Series | None = None  # the first batch, until a second one comes
-        self.height = 0
-
-    def append(self, batch: pl.Series, *, room: int = 0) -> None:
-        """Add a batch; `room` is how many cells the column may get in all."""
-        if not self.height and self._only is None and len(batch) <= SAMPLE and room <= 2 * SAMPLE:
-            self._only = batch
-            return
-        self._gather_first(room)
-        self._add(batch, room)
-
-    def _gather_first(self, room: int = 0) -> None:
-        first, self._only = self._only, None
-        if first is not None:
-            self._add(first, room)
-
-    def _add(self, batch: pl.Series, room: int) -> None:
-        self._cells = self._grow(self._cells, len(batch), room)
-        if self._valid is not None:
-            self._valid = self._grow(self._valid, len(batch), room)
-        for piece in batch.get_chunks():
-            self._append(piece.to_arrow(compat_level=pl.CompatLevel.newest()))
-
-    def _grow(self, cells: np.ndarray, more: int, room: int) -> np.ndarray:
-        needed = self.height + more
-        if needed <= len(cells):
-            return cells
-        shape = (max(needed, room, len(cells) * 3 // 2), *cells.shape[1:])
-        wider = memory.allocate(shape, cells.dtype)
-        wider[: self.height] = cells[: self.height]
-        return wider
-
-    def _append(self, piece: pa.Array) -> None:
-        here = slice(self.height, self.height + len(piece))
-        validity, values, *buffers = piece.buffers()
-        cells = self._cells[here]
-        within = slice(piece.offset, piece.offset + len(piece))
-        cells[:] = _unpack(values, cells.dtype).reshape(-1, cells.shape[1])[within]
-        if piece.null_count:
-            if self._valid is None:
-                self._valid = np.ones(len(self._cells), bool)
-            self._valid[here] = _unpack(validity, np.dtype(bool))[within]
-            cells[~self._valid[here]] = 0
-        elif self._valid is not None:
-            self._valid[here] = True
-        if buffers and self._buffers:
-            cells[:, 2] += (cells[:, 0] > _INLINE) * np.int32(len(self._buffers))
-        self._buffers += buffers
-        self.height = here.stop
-
-    def exact_as_floats(self, limit: int) -> bool:
-        """Whether whole numbers stay what they are as floats."""
-        self._gather_first()
-        cells = self._cells[: self.height]
-        return not len(cells) or bool(cells.min() > -limit and cells.max() < limit)
-
-    def holds_several_values(self) -> bool:
-        """Whether not all cells that hold something hold the same."""
-        if self._only is not None:
-            return self._only.drop_nulls().n_unique() > 1
-        cells = self._cells[: self.height]
-        cells = cells if self._valid is None else cells[self._valid[: self.height]]
-        return bool(len(cells) and (cells != cells[0]).any())
-
-    def to_floats(self) -> None:
-        """Turn whole numbers into floats where they stand."""
-        floats = self._cells.view(np.float64)
-        floats[: self.height] = self._cells[: self.height]
-        self._cells, self.dtype = floats, pl.Float64()
-
-    def join(self, name: str) -> pl.Series:
-        """The whole column in one piece, in the memory it was gathered in."""
-        if self._only is not None:
-            return self._only.alias(name)
-        import pyarrow as pa
-
-        valid = None if self._valid is None else self._valid[: self.height]
-        if self.dtype == pl.Boolean:
-            flags = pl.Series(name, self._cells[: self.height, 0], dtype=pl.Boolean)
-            return flags if valid is None else flags.set(pl.Series(~valid), None)
-        buffers = [
-            None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little")),
-            pa.py_buffer(self._cells),
-            *self._buffers,
-        ]
-        empty = pl.Series([], dtype=self.dtype).to_arrow(compat_level=pl.CompatLevel.newest())
-        array = pa.Array.from_buffers(empty.type, self.height, buffers)
-        return pl.Series(name, array)
-
-
-def _unpack(buffer: pa.Buffer, dtype: np.dtype[Any]) -> np.ndarray:
-    """The cells in a buffer; Arrow keeps flags as single bits."""
-    if dtype.kind == "b":
-        bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
-        return bits.astype(bool)
-    return np.frombuffer(buffer, dtype)
-
-
-_OF: dict[Kind, str] = {
-    "integer": "numbers",
-    "number": "numbers",
-    "date": "dates",
-    "datetime": "dates",
+# 1,234 may be a thousand; 12,5 and 0,125 and 1234,567 cannot
+_DECIMALS = {
+    ",": (r"^-?[0-9]*(,[0-9]+)?$", r"^-?(0?|[0-9]{4,}),[0-9]+$|,([0-9]{1,2}|[0-9]{4,})$"),
+    ".": ("", r"^-?[0-9]+\.[0-9]+$"),
 }
 
 
@@ -652,81 +377,126 @@ _OF: dict[Kind, str] = {
 class TextColumn:
     """Collects the batches of one variable in the narrowest type that fits them all.
 
-    While all cells are missing, the batches wait as text. A batch that breaks the guess turns whole
-    numbers into numbers in place; any other break means the column must be read again as text,
-    since what was cast before cannot be undone.
+    A batch without a value waits as text until there is one. Where no type fits all batches, the
+    column takes them once more as text: typed cells do not tell how they were written.
     """
 
     name: str
     format: CellFormat
     declared: Kind | None = None
     declared_tokens: frozenset[str] = frozenset()
-    room: int = 0
-    must_reread: bool = False
     kind: Kind | None = None
+    kinds: tuple[Kind, ...] = GUESSES  # that the next batch may be of
+    must_reread: bool = False
     reason: str = ""
-    height: int = 0
-    missing: set[str] = field(default_factory=set)
-    words: frozenset[str] = frozenset()
-    word_cells: int = 0
-    pattern: str = ""
-    pending: list[pl.Series] = field(default_factory=list)
-    pieces: ColumnBuffer | None = None
+    day_order: str = ""  # the pattern of dates whose order all of them tell
+    pieces: list[pl.Series] = field(default_factory=list)
+    missing: Counter[str] = field(default_factory=Counter)
+    dropped: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.declared:
+            self.kind, self.reason = self.declared, "as declared"
+            self.kinds = () if self.declared == "text" else (self.declared,)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether nothing was declared about it, and nothing of it was seen."""
-        undeclared = not self.declared and not self.declared_tokens and not self.format.pattern
-        return undeclared and self.format.tokens is TOKENS and not self.height and self.kind is None
+    def words(self) -> frozenset[str]:
+        """The words for "no value" met among numbers and dates, beside the tokens."""
+        if not self.format.words or self.kind in {None, "text"}:
+            return frozenset()
+        return frozenset(filter(is_word_for_missing, self.missing.keys() - self.format.tokens))
 
-    def add_batch(self, text: pl.Series) -> None:
-        """Add a batch of cells."""
-        if self.declared_tokens:
-            text = self._drop_declared_tokens(text)
-        if self.declared:
-            self._append(self._parse_as_kind(text, self.declared))
-        elif self.must_reread:
-            pass
-        elif self.kind is None:
-            self._guess(text)
-        elif parsed := parse(text, self.kind, self.format):
-            self._append(parsed)
-            self._count_words(text)
+    @property
+    def word_cells(self) -> int:
+        """How many cells hold such a word."""
+        return sum(self.missing[word] for word in self.words)
+
+    def drop_declared_tokens(self, text: pl.Series) -> pl.Series:
+        """The cells less the declared tokens, which are missing in text and numbers alike."""
+        if not self.declared_tokens:
+            return text
+        gone = text.is_in(list(self.declared_tokens))
+        self.dropped |= set(text.filter(gone).unique())
+        return text.set(gone, None)
+
+    def take(self, kind: Kind, parsed: Parsed, text: pl.Series) -> None:
+        """Add a batch of which all cells are of this kind."""
+        self.missing += parsed.missing
+        empty = parsed.values.null_count() == len(text)
+        if empty and (self.declared or (self.kind is None and kind == "integer")):
+            self.pieces.append(text)
+            return
+        self.pieces.append(parsed.values)
+        self.format = replace(self.format, pattern=parsed.pattern)
+        if self.kind != "number":
+            self.kind = kind
+        self.kinds = (kind,) if self.declared or kind != "integer" else ("integer", "number")
+
+    def take_text(self, text: pl.Series, before: int) -> None:
+        """Add a batch that is of no other kind; `before` is how many records came before it."""
+        if self.declared and self.declared != "text":
+            misfits = _find_misfits(text, self.declared, self.format)
+            raise DataError(
+                f"variable '{self.name}' was declared as {self.declared}, but {len(misfits)} "
+                f"cells are not; the first is in record {before + int(misfits[0]) + 1}.",
+                hint="declare another type or pattern, or what stands for missing: missing=[…].",
+            )
+        self.must_reread = self.must_reread or self.kind not in {None, "text"}
+        self.kind, self.kinds = "text", ()
+        if self.must_reread:
+            self.pieces.clear()
         else:
-            self._widen(text)
-        self.height += len(text)
+            self.pieces.append(text)
 
-    def accept(self, guess: Guess) -> None:
-        """Take the first batch with what was found out of it together with other columns."""
-        self._set_kind(guess.kind)
-        self.reason = guess.reason or self.reason
-        self._append(guess.parsed)
-        self.height += len(guess.parsed.values)
+    def settle(self) -> None:
+        """Look at all batches together: what fits each of them may not fit them all."""
+        if self.declared or self.kind in {None, "text"}:
+            return
+        typed = [piece for piece in self.pieces if piece.dtype != pl.String]
+        if self.words:
+            values = {cell for piece in typed for cell in piece.drop_nulls().unique().head(2)}
+            if len(values) < 2:  # noqa: PLR2004 - 1 beside N may be yes beside no
+                self.reason = "words beside a single number"
+            odd = self.kind == "boolean" or len(self.words) > MOST
+            self.must_reread = odd or len(values) < 2  # noqa: PLR2004
+        if self.kind == "number":
+            whole = (piece for piece in typed if piece.dtype == pl.Int64)
+            exact = (piece.is_between(-EXACT, EXACT, closed="none").all() for piece in whole)
+            self.must_reread |= not all(exact)
 
-    def restart(self) -> TextColumn:
-        """The column that takes the same cells once more, as text."""
-        fresh = replace(self, must_reread=False, height=0, missing=set(), pieces=None)
-        return replace(fresh, words=frozenset(), word_cells=0)
+    def restart(self) -> None:
+        """Take all batches once more, as text."""
+        self.kind, self.kinds, self.must_reread, self.pieces = "text", (), False, []
 
     def finish(self) -> pl.Series:
         """The whole column in one piece."""
-        if self.declared is None and self.kind is None:
-            waiting = self.pending
-            self._set_kind("text")
-            self.reason = explain_text(pl.concat(waiting), self.format.tokens) if waiting else ""
-        if self.pieces is None:
-            return pl.Series(self.name, [], dtype=DTYPES[self.declared or self.kind or "text"])
-        pieces, self.pieces = self.pieces, None
-        values = pieces.join(self.name)
-        return self._convert_dates(values) if self._may_be_dates else values
+        kind = self.kind = self.kind or "text"
+        pieces, self.pieces = [self._convert_piece(piece, kind) for piece in self.pieces], []
+        cells = pl.concat(pieces) if pieces else pl.Series([], dtype=DTYPES[kind])
+        cells = cells.rechunk().alias(self.name)
+        if kind == "text" and not self.declared:
+            return self._explain_text(cells)
+        sign = "comma" if self.format.decimal == "," else "point"
+        number = f"numbers, with a decimal {sign} where they have decimals"
+        self.reason = self.reason or _REASONS.get(kind, number)
+        return cells
 
-    @property
-    def _may_be_dates(self) -> bool:
-        undeclared = self.declared is None and not self.declared_tokens
-        return undeclared and self.reason == _MAY_BE_DATES.format(name=self.name)
+    def _convert_piece(self, piece: pl.Series, kind: Kind) -> pl.Series:
+        """A batch in the type of the column: one that waited, or whole numbers among others."""
+        if piece.dtype == pl.Int64 and kind == "number":
+            return piece.cast(pl.Float64)
+        if piece.dtype != pl.String or kind == "text":
+            return piece
+        parsed = parse(piece, kind, self.format)
+        assert parsed  # noqa: S101 - it holds nothing but texts that are missing
+        return parsed.values
 
-    def _convert_dates(self, text: pl.Series) -> pl.Series:
-        """Dates of which all values together tell the order of day and month; else text."""
+    def _explain_text(self, text: pl.Series) -> pl.Series:
+        """The column with the reason why it is text: or dates, if all of them tell their order."""
+        self.missing = Counter()
+        self.reason = self.reason or explain_text(text, self.format)
+        if self.declared_tokens or self.reason != _MAY_BE_DATES.format(name=self.name):
+            return text
         order = find_date_order(text)
         if order is None:
             return text
@@ -738,159 +508,43 @@ class TextColumn:
         if parsed is None:
             self.reason = "written like dates, but not all are days of the calendar, so text"
             return text
-        self.kind, self.pattern, self.missing = kind, order.pattern, set(parsed.missing)
+        self.kind, self.day_order, self.missing = kind, order.pattern, parsed.missing
         return parsed.values
 
     def describe_reading(self) -> Reading:
         """How the column was read."""
-        kind: Kind = self.declared or self.kind or "text"
-        reason = "as declared" if self.declared else self.reason or "no values, so text"
-        if self.missing and kind != "text":
+        reason = self.reason
+        if self.missing or (self.dropped and self.kind != "text"):
             reason += "; the tokens for no value are missing"
         if self.words:
-            reason += f" ({self.word_cells:,} cells hold a word for it among the {_OF[kind]})"
-        return Reading(type=kind, reason=reason, missing=tuple(sorted(self.missing)))
+            others = "dates" if self.kind in {"date", "datetime"} else "numbers"
+            reason += f" ({self.word_cells:,} cells hold a word for it among the {others})"
+        missing = tuple(sorted(self.dropped | self.missing.keys()))
+        return Reading(type=self.kind or "text", reason=reason, missing=missing)
 
-    def _drop_declared_tokens(self, text: pl.Series) -> pl.Series:
-        """The cells less the declared tokens, which are missing in text and numbers alike."""
-        gone = text.is_in(list(self.declared_tokens))
-        self.missing |= set(text.filter(gone).unique().to_list())
-        return text.set(gone, None)
 
-    def _append(self, parsed: Parsed | None) -> None:
-        if parsed is None:
-            return
-        if self.pieces is None:
-            self.pieces = ColumnBuffer(parsed.values.dtype)
-        self.pieces.append(parsed.values, room=self.room)
-        self.missing |= parsed.missing
+def add_batch(columns: Iterable[TextColumn], text: pl.DataFrame, before: int) -> None:
+    """Give each column its cells of a batch; `before` is how many records came before it.
 
-    def _accept_words(self, text: pl.Series, words: frozenset[str]) -> None:
-        """From here on these words mean that there is no value."""
-        self.words |= words
-        self.format = replace(self.format, tokens=self.format.tokens | words)
-        self._count_words(text)
-
-    def _count_words(self, text: pl.Series) -> None:
-        if self.words:
-            self.word_cells += int(text.is_in(list(self.words)).sum())
-
-    def _parse_as_kind(self, text: pl.Series, kind: Kind) -> Parsed:
-        try:
-            parsed = parse(text, kind, self.format)
-        except pl.exceptions.PolarsError:
-            raise DataError(
-                f"the pattern declared for the dates of '{self.name}' cannot be used.",
-                hint="it is made of %Y, %m, %d, %H, %M, %S and what stands between them.",
-            ) from None
-        if parsed is None:
-            misfits = find_misfits(text, kind, self.format)
-            raise DataError(
-                f"variable '{self.name}' was declared as {kind}, but {len(misfits)} cells are not; "
-                f"the first is in record {self.height + int(misfits[0]) + 1}.",
-                hint="declare another type or pattern, or what stands for missing: missing=[…].",
-            )
-        return parsed
-
-    def _guess(self, text: pl.Series) -> None:
-        cells = drop_missing_cells(text, self.format.tokens)
-        if not len(cells):
-            self.pending.append(text)
-            return
-        if self.pending:
-            text, self.pending = pl.concat([*self.pending, text], rechunk=True), []
-            cells = drop_missing_cells(text, self.format.tokens)
-        if self._fit_guesses(text, cells, self.format, GUESSES):
-            return
-        words = frozenset() if self.declared_tokens else find_missing_words(cells)
-        if words:
-            with_words = replace(self.format, tokens=self.format.tokens | words)
-            values = drop_missing_cells(cells, words)
-            if self._fit_guesses(text, values, with_words, tuple(_OF)):
-                self._accept_words(text, words)
-                return
-        elif self._may_be_words(cells):
-            self.pending.append(text)  # numbers may come
-            return
-        self._set_kind("text")
-        self.reason = explain_text(text, self.format.tokens)
-        self._append(Parsed(text))
-
-    def _fit_guesses(
-        self, text: pl.Series, cells: pl.Series, cell_format: CellFormat, kinds: tuple[Kind, ...]
-    ) -> bool:
-        """Take the first kind that all cells are of, if there is one."""
-        head = cells.head(SAMPLE)
-        for kind in kinds:
-            trial = cell_format
-            if kind == "datetime":
-                trial = replace(cell_format, pattern=guess_iso_pattern(cells[0]))
-            if parse(head, kind, trial) and (parsed := parse(text, kind, trial)):
-                self.format = trial
-                self._set_kind(kind)
-                self._append(parsed)
-                return True
-        return False
-
-    def _may_be_words(self, cells: pl.Series) -> bool:
-        """Whether nothing but words for "no value" was seen so far."""
-        if self.declared_tokens:
-            return False
-        words = cells.unique().head(MOST + 1).to_list()
-        return len(words) <= MOST and all(map(is_word_for_missing, words))
-
-    def require_numbers(self) -> None:
-        """Words for "no value" need two different numbers: `1` beside `N` may be yes beside no."""
-        if self.words and self.pieces and not self.pieces.holds_several_values():
-            self.kind, self.reason = "text", "words beside a single number"
-            self.must_reread, self.pieces = True, None
-
-    def _set_kind(self, kind: Kind) -> None:
-        """Fix the kind, and give it to the batches that waited with nothing but tokens."""
-        self.kind = kind
-        sign = "comma" if self.format.decimal == "," else "point"
-        self.reason = REASONS.get(kind, f"numbers, with a decimal {sign} where they have decimals")
-        waiting, self.pending = self.pending, []
-        for text in waiting:
-            self._append(parse(text, kind, self.format))
-
-    def _widen(self, text: pl.Series) -> None:
-        pieces = self.pieces
-        if self.kind == "integer" and pieces and pieces.exact_as_floats(EXACT):
-            parsed = parse(text, "number", self.format)
-            if parsed:
-                pieces.to_floats()
-                self.kind = "number"
-                self.reason = "numbers; the first ones are whole, later ones are not"
-                self._append(parsed)
-                return
-        if self._widen_by_words(text):
-            return
-        self.reason = explain_text(text, self.format.tokens, self.kind)
-        self.kind, self.must_reread, self.pieces = "text", True, None
-
-    def _widen_by_words(self, text: pl.Series) -> bool:
-        """Read on where all that breaks the guess are words for "no value"."""
-        pieces = self.pieces
-        if self.kind not in _OF or self.declared_tokens or not pieces:
-            return False
-        cells = drop_missing_cells(text, self.format.tokens)
-        different = cells.filter(~cells.str.contains(_NUMBER_LIKE)).unique()
-        words = frozenset(different.head(MOST + 1).to_list())
-        if not words or len(words | self.words) > MOST:
-            return False
-        with_words = replace(self.format, tokens=self.format.tokens | words)
-        if not all(map(is_word_for_missing, words)):
-            return False
-        parsed = parse(text, self.kind, with_words)
-        if parsed is None and self.kind == "integer" and pieces.exact_as_floats(EXACT):
-            parsed = parse(text, "number", with_words)
-            if parsed is not None:
-                pieces.to_floats()
-                self.kind = "number"
-                self.reason = "numbers; the first ones are whole, later ones are not"
-        if parsed is None:
-            return False
-        self._append(parsed)
-        self._accept_words(text, words)
-        return True
+    Columns that may be of one kind are looked at together.
+    """
+    waiting = {column.name: column for column in columns}
+    cells = {name: waiting[name].drop_declared_tokens(text[name]) for name in waiting}
+    for kind in GUESSES:
+        groups: dict[CellFormat, list[str]] = {}
+        for name, column in waiting.items():
+            if kind in column.kinds:
+                groups.setdefault(column.format, []).append(name)
+        for cell_format, names in groups.items():
+            try:
+                parsed = parse_together([cells[name] for name in names], kind, cell_format)
+            except pl.exceptions.PolarsError:
+                raise DataError(
+                    f"the pattern declared for the dates of '{names[0]}' cannot be used.",
+                    hint="it is made of %Y, %m, %d, %H, %M, %S and what stands between them.",
+                ) from None
+            for name, fitting in zip(names, parsed, strict=True):
+                if fitting:
+                    waiting.pop(name).take(kind, fitting, cells[name])
+    for name, column in waiting.items():
+        column.take_text(cells[name], before)

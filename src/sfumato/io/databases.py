@@ -11,7 +11,7 @@ import polars as pl
 from sfumato.errors import DataError, did_you_mean
 from sfumato.io.csv_dialect import Dialect
 from sfumato.io.csv_reader import BATCH_BYTES, find_last_record_end, read_text_frame
-from sfumato.io.csv_types import CellFormat, ColumnBuffer, parse
+from sfumato.io.csv_types import CellFormat, parse
 from sfumato.io.declared_types import apply_declared_types, require_present
 from sfumato.io.select_statement import (
     require_duckdb_select,
@@ -267,9 +267,7 @@ def _fetch_postgres(
         copy = sql.SQL(
             "COPY (SELECT {} FROM ({}) AS request) TO STDOUT (FORMAT csv, ENCODING 'UTF8')"
         ).format(selection, request)
-        pieces: dict[str, ColumnBuffer] = {
-            name: ColumnBuffer(_get_dtype(kinds[name])) for name in wanted
-        }
+        pieces = {name: [pl.Series(name, [], _get_dtype(kinds[name]))] for name in wanted}
         height = 0
         for block in _read_blocks(_copy_out(connection, copy)):
             text = read_text_frame(block, _DIALECT, len(wanted))
@@ -278,7 +276,7 @@ def _fetch_postgres(
                 pieces[name].append(_parse_column(column.alias(name), kinds[name]))
             if progress:
                 progress(height, 0)
-    return pl.DataFrame([pieces[name].join(name) for name in wanted])
+    return pl.DataFrame([pl.concat(pieces.pop(name), rechunk=True) for name in wanted])
 
 
 def _copy_out(connection: Any, statement: Any) -> Iterator[bytes]:
@@ -315,7 +313,7 @@ def _read_blocks(stream: Iterator[bytes]) -> Iterator[bytes]:
         size += len(part)
         if size >= BATCH_BYTES:
             block = b"".join(gathered)
-            end = find_last_record_end(block, len(block), '"')
+            end = find_last_record_end(block, '"')
             if end:
                 yield block[:end]
             gathered, size = [block[end:]], len(block) - end
