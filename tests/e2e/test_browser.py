@@ -159,7 +159,9 @@ def test_no_value_of_the_original_and_no_key_in_either_edition(folder):
         assert key not in text
         for name in ("name", "email", "nhs_number", "address", "postcode", "person_id"):
             for value in original[name].drop_nulls().unique():
-                assert not re.search(rf"(?<![\w.]){re.escape(str(value))}(?![\w.])", text), name
+                whole = rf"(?<![\w.]){re.escape(str(value))}(?![\w.])"
+                # Looking for the plain text first takes a tenth of the time.
+                assert str(value) not in text or not re.search(whole, text), name
         for name in ("weight_kg", "glucose", "hdl"):
             for value in original[name].drop_nulls().unique():
                 assert f"{value:.7g}" not in text, name

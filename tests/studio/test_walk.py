@@ -64,7 +64,14 @@ def open_data(page: Any, kind: str, root: Path, data: Path | None) -> None:
     settle(page)
 
 
-@pytest.mark.parametrize("kind", ["cohort", "titanic", "hospital"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "cohort",
+        pytest.param("titanic", marks=pytest.mark.study),
+        pytest.param("hospital", marks=pytest.mark.study),
+    ],
+)
 def test_from_data_to_a_signed_release(tab, studio, kind, request, tmp_path):
     data = request.getfixturevalue("shared_data") if kind == "titanic" else None
     open_data(tab, kind, studio.root, data)
