@@ -102,7 +102,7 @@ def test_no_measure_has_a_seed():
     for measure in catalogue.measures().values():
         names = {parameter.name for parameter in catalogue.parameters_of(measure)}
         assert not names & {"seed", "random_state", "rng"}, measure.name
-    with pytest.raises(PlanError, match="follows from the data"):
+    with pytest.raises(PlanError, match="does not exist"):
         sf.Plan.parse("[evaluate.peers]\nindividuals = 10\nseed = 3\n")
 
 

@@ -274,6 +274,8 @@ def opened(studio, tmp_path) -> str:
 
 def press(tab: Any, name: str) -> None:
     """Press a button, and wait until the page that it leads to is there."""
+    # A page that is just fetching itself would take the button away under the finger.
+    tab.wait_for_selector("[data-await], main[aria-busy]", state="detached")
     tab.evaluate("document.querySelector('#main > h1').id = 'old'")
     tab.get_by_role("button", name=name).click()
     tab.locator("#old").wait_for(state="detached")

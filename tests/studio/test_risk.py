@@ -202,6 +202,8 @@ def test_a_custodian_ticks_looks_and_adds_a_step(studio, tab):
     # Three fast ticks: none of them is lost.
     tab.get_by_text("sex + region + education", exact=True).wait_for(state="attached")
     tab.get_by_text("Most exposed people").click()
+    # A page that is just fetching itself would take the row away under the finger.
+    tab.wait_for_selector("[data-await], main[aria-busy]", state="detached")
     tab.locator("tr[data-fetch]").first.press("Enter")
     tab.wait_for_selector("dialog[open] h2")
     assert "Record" in tab.inner_text("dialog h2")

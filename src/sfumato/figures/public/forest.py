@@ -238,7 +238,7 @@ def read_coefficients(
     >>> import polars as pl
     >>> frame = pl.DataFrame({"term": ["age"], "estimate": [1.0], "low": [0.5], "high": [1.5]})
     >>> read_coefficients(frame).terms
-    (Term(name='age', estimate=1.0, low=0.5, high=1.5, records=None),)
+    (ForestTerm(name='age', estimate=1.0, low=0.5, high=1.5, records=None),)
     """
     if hasattr(model, "rows") and hasattr(model, "terms") and hasattr(model, "records"):
         return _read_fit(model)
