@@ -10,9 +10,9 @@ import polars as pl
 from replication.comparison import Bound, Row
 from replication.sources import Sources
 from sfumato.data import Dataset
-from sfumato.risk import _peers as peering
-from sfumato.risk._peers.distinct_records import code_rows
+from sfumato.risk import protection as peering
 from sfumato.risk.peers import Peers
+from sfumato.risk.protection.distinct_records import code_rows
 from sfumato.schema import Schema
 
 _TABLE_2 = {

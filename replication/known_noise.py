@@ -28,7 +28,7 @@ from replication.sources import Sources
 from sfumato.cells.noise.transitions import correct, released_shares
 from sfumato.kernels.arrays import Floats
 from sfumato.progress import current_progress
-from sfumato.risk._attacks import Knowledge, expected
+from sfumato.risk.attacks import Knowledge, expected
 
 _TABLE_1 = """
 52.2 49.4 43.9 41.3 41.7 43.5 40.5 47.0 56.2

@@ -86,3 +86,21 @@ def test_no_two_classes_share_a_name():
     shared = {name: files for name, files in places.items() if len(files) > 1}
     # sf.CodeNoise describes received noise, sf.methods.CodeNoise adds it: both names are public.
     assert list(shared) == ["CodeNoise"]
+
+
+def test_no_room_enters_a_workshop_of_another():
+    """What begins with an underscore belongs to its room; what others need has a plain name."""
+    house = Path(sfumato.__path__[0])
+    entered = []
+    for path in house.rglob("*.py"):
+        room = path.relative_to(house).parts[0]
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or node.module is None:
+                continue
+            top, *inner = node.module.split(".")
+            if top != "sfumato" or inner[:1] in ([room], [path.stem]):
+                continue
+            names = [*inner[1:], *(item.name for item in node.names)]
+            if any(name.startswith("_") and not name.startswith("__") for name in names):
+                entered.append(f"{path.relative_to(house)}: {node.module}")
+    assert entered == []

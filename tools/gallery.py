@@ -29,9 +29,9 @@ import polars as pl
 from tools import gallery_panels as panels
 
 from sfumato.figures import public as plots
-from sfumato.figures._sheet import style
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.style import FAINT, INK, use_house_style
+from sfumato.figures.sheet import style
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.style import FAINT, INK, use_house_style
 from sfumato.methods.noise import Noise
 from sfumato.outputs import Rules
 from sfumato.outputs.output import OutputRefused

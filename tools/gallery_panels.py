@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.style import BLUE, INK
 from sfumato.figures.public.contour import smooth_grid
 from sfumato.figures.public.grid import Grid
 from sfumato.figures.public.heatmap import get_colormap
 from sfumato.figures.public.scatter import fit_line
+from sfumato.figures.sheet.style import BLUE, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

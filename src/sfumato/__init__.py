@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.plan.linked import LinkedPlan
     from sfumato.randomness import Key
     from sfumato.release import Release
-    from sfumato.risk import _attacks as attackers
+    from sfumato.risk import attacks as attackers
     from sfumato.run import assess, evaluate, protect
     from sfumato.run.tiers import TieredRelease, protect_tiers
     from sfumato.schema import Column, Schema
@@ -83,12 +83,12 @@ _HOMES = {
     "tune": "tuning.search",
 }
 _ROOMS = {
-    "attackers": "risk._attacks",
+    "attackers": "risk.attacks",
     "datasets": "datasets",
     "hierarchies": "schema.hierarchies",
     "methods": "methods",
     "outputs": "outputs",
-    "peering": "risk._peers",
+    "peering": "risk.protection",
     "pictures": "figures.custodian",
     "plots": "figures.public",
     "risk": "risk",

@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import TargetError
 from sfumato.plan import Writing
-from sfumato.risk._dependencies import filling_in
-from sfumato.risk._dependencies.filling_in import fill_in
-from sfumato.risk._dependencies.rules import Finding, ReleasedView
+from sfumato.risk.dependencies import filling_in
+from sfumato.risk.dependencies.filling_in import fill_in
+from sfumato.risk.dependencies.rules import Finding, ReleasedView
 from sfumato.storage.opening import open_release
 
 KEY = bytes(range(32))

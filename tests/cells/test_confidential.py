@@ -15,8 +15,8 @@ from tests.conftest import LIBRARIES, drawn, generalised, in_library
 import sfumato as sf
 from sfumato.cells.classes import find_equivalence_classes
 from sfumato.errors import MeasureError, PlanError
-from sfumato.risk._disclosure.evaluation import evaluate_predicate
-from sfumato.risk._disclosure.predicate import list_variables, parse
+from sfumato.risk.disclosure.evaluation import evaluate_predicate
+from sfumato.risk.disclosure.predicate import list_variables, parse
 
 MEASURES = ["Closeness", "Diversity", "AttributeDisclosure"]
 each_measure = pytest.mark.parametrize("name", MEASURES)

@@ -20,7 +20,7 @@ from sfumato.parameters import (
     write_example,
 )
 from sfumato.report.wording import format_result
-from sfumato.risk._disclosure.predicate import parse
+from sfumato.risk.disclosure.predicate import parse
 
 
 @pytest.mark.parametrize(

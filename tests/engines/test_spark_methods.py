@@ -13,8 +13,8 @@ from tests.engines.spark_frames import download, upload
 import sfumato as sf
 from sfumato.engines import LocalEngine, engine_for
 from sfumato.engines.verbs import RANK
-from sfumato.methods._clustering import distributed
 from sfumato.methods._strata import pieces
+from sfumato.methods.clustering import distributed
 
 pytestmark = [
     pytest.mark.spark,

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from sfumato.kernels.trees.ranks import ranks
-from sfumato.risk._attacks import Knowledge, expected
-from sfumato.risk._attacks.adjustments import Noise
+from sfumato.risk.attacks import Knowledge, expected
+from sfumato.risk.attacks.adjustments import Noise
 
 PAPER = 1000
 DECILES = tuple(at / 10 for at in range(1, 10))

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.risk._peers.distinct_records import code_rows
+from sfumato.risk.protection.distinct_records import code_rows
 
 ADULT = {
     "Gender": "gender", "Age": "age", "Race": "race", "Marital status": "marital_status",
@@ -100,7 +100,7 @@ def test_nobody_protects_so_many_whatever_is_known(name, measured, reference):
 def test_the_least_lies_below_what_all_that_is_known_leaves(name, records, measured, reference):
     """All variables known at once give the zeros; fewer give less than the rest have then."""
     from sfumato.kernels.lattice.peers import count_at_maximum
-    from sfumato.risk._peers.distinct_records import read_threshold
+    from sfumato.risk.protection.distinct_records import read_threshold
 
     data, found = records(name), measured(name)
     _, codes, counts, of = code_rows(data, data.columns)

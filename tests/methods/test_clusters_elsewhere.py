@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.kernels.clustering.closeness import ClosenessRule
 from sfumato.kernels.clustering.mondrian import mondrian
-from sfumato.methods._clustering import distributed
+from sfumato.methods.clustering import distributed
 from sfumato.testing.partitioned import PartitionedEngine
 
 SCHEMA = sf.Schema(

@@ -14,7 +14,7 @@ import sfumato as sf
 from sfumato.engines import LocalEngine
 from sfumato.errors import MethodError, PlanError
 from sfumato.methods import CodeNoise, KAnonymity, Misclassify, Noise, Pseudonymise, Weights
-from sfumato.methods._groups import find_group_level, number_groups
+from sfumato.methods.groups import find_group_level, number_groups
 from sfumato.plan.first_plan import first_plan
 from sfumato.schema import Role
 from sfumato.testing.partitioned import PartitionedEngine

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.engines import LocalEngine
 from sfumato.errors import MethodError, WeakProtectionWarning
-from sfumato.methods._persons import BY_PERSON, ONCE, count_changes, find_constant
+from sfumato.methods.persons import BY_PERSON, ONCE, count_changes, find_constant
 from sfumato.testing.partitioned import PartitionedEngine
 from sfumato.testing.samples import write_content as content
 

@@ -19,10 +19,10 @@ from tests.report.test_page import parsed
 import sfumato as sf
 from sfumato.report import render_report
 from sfumato.report.charts import build_gain_bars, describe_groups
-from sfumato.risk import _peers as peering
-from sfumato.risk._peers.distinct_records import code_rows
-from sfumato.risk._peers.gains import rank_gains
-from sfumato.risk._peers.groups import FEW, FLOOR, MOST, format_share, group_by_protection
+from sfumato.risk import protection as peering
+from sfumato.risk.protection.distinct_records import code_rows
+from sfumato.risk.protection.gains import rank_gains
+from sfumato.risk.protection.groups import FEW, FLOOR, MOST, format_share, group_by_protection
 
 NAMES = ["salary", "illness", "smoking"]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError
-from sfumato.risk._attacks.attacker_view import view_release
-from sfumato.risk._attacks.inference import rate_of_best_guess
+from sfumato.risk.attacks.attacker_view import view_release
+from sfumato.risk.attacks.inference import rate_of_best_guess
 
 KNOWN = ["sex", "region", "education", "children", "height"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError, PlanError
-from sfumato.risk._attacks import averaged_over
+from sfumato.risk.attacks import averaged_over
 from sfumato.tuning.redraws import several
 
 VARIABLES = ["systolic", "exam_score"]

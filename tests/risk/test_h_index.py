@@ -15,8 +15,8 @@ import sfumato as sf
 from sfumato.errors import MeasureError, SfumatoError
 from sfumato.parameters import ParameterError
 from sfumato.plan.targets import judge, read_targets
-from sfumato.risk._attacks import redrawn
-from sfumato.risk._attacks.adjustments import Noise
+from sfumato.risk.attacks import redrawn
+from sfumato.risk.attacks.adjustments import Noise
 from sfumato.risk.h_index import HIndex
 
 

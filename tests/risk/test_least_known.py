@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.engines import LocalEngine
-from sfumato.risk._least_known import find_keys, find_least_known
+from sfumato.risk.least_known import find_keys, find_least_known
 
 NAMES = ("a", "b", "c", "d")
 ROWS = st.lists(st.tuples(*[st.integers(0, 2)] * 4), min_size=1, max_size=14)

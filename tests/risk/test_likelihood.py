@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.kernels.trees.ranks import nearest
-from sfumato.risk._attacks.distances import space
-from sfumato.risk._attacks.knowledge import Knowledge
-from sfumato.risk._attacks.likelihood import (
+from sfumato.risk.attacks.distances import space
+from sfumato.risk.attacks.knowledge import Knowledge
+from sfumato.risk.attacks.likelihood import (
     BY_LIKELIHOOD,
     BY_MEDIANS,
     estimate_noise,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import MeasureError
 from sfumato.parameters import ParameterError
-from sfumato.risk._attacks.assignment import count_correct_links, sample_pairs
-from sfumato.risk._attacks.outcomes import wilson
+from sfumato.risk.attacks.assignment import count_correct_links, sample_pairs
+from sfumato.risk.attacks.outcomes import wilson
 from sfumato.risk.linkage import Linkage
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError
-from sfumato.risk._attacks.attacker_view import OrderedView, view_release
-from sfumato.risk._attacks.imperfect_knowledge import blur_knowledge, draw_present, list_subsets
+from sfumato.risk.attacks.attacker_view import OrderedView, view_release
+from sfumato.risk.attacks.imperfect_knowledge import blur_knowledge, draw_present, list_subsets
 
 SCHEMA = sf.Schema(
     {

@@ -14,8 +14,8 @@ from tests.conftest import generalised
 
 import sfumato as sf
 from sfumato.errors import MeasureError
-from sfumato.risk._attacks import attacker_view
-from sfumato.risk._attacks.attacker_view import CategoricalView, OrderedView, view_release
+from sfumato.risk.attacks import attacker_view
+from sfumato.risk.attacks.attacker_view import CategoricalView, OrderedView, view_release
 
 KNOWN = ["sex", "region", "education", "children", "height"]
 

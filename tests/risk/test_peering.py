@@ -17,7 +17,7 @@ from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.errors import MeasureError, SfumatoError
-from sfumato.risk import _peers as peering
+from sfumato.risk import protection as peering
 
 KNOWN = ["age", "pregnancies", "smoking"]
 

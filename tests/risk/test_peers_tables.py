@@ -16,7 +16,7 @@ from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
 from sfumato.parameters import ParameterError
-from sfumato.risk._peers.sampling import _add_up_to, population_interval
+from sfumato.risk.protection.sampling import _add_up_to, population_interval
 
 EXAMPLE = pl.DataFrame(
     {

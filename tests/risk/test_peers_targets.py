@@ -14,7 +14,7 @@ from tests.cli.command_line import sfumato
 
 import sfumato as sf
 from sfumato.errors import PlanError, TargetError
-from sfumato.risk._peers.domains import count_unused_values
+from sfumato.risk.protection.domains import count_unused_values
 from sfumato.schema import Role
 
 KNOWN, SECRETS = ["a", "b", "c"], ["s", "t"]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.risk._trajectories import count_parts, count_trajectories
+from sfumato.risk.trajectories import count_parts, count_trajectories
 from sfumato.risk.uniqueness import Uniqueness, estimate_individual_risk
 
 ROLES: dict[str, Any] = {"patient": "person", "sex": "quasi", "age": "quasi", "ill": "sensitive"}

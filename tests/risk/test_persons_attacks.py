@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-import sfumato.risk._attacks.owners as owners_module
+import sfumato.risk.attacks.owners as owners_module
 from sfumato.cells.standardisation import standardise_pair
-from sfumato.risk._attacks.owners import average_rows, count_near, share_nearest, take_best
+from sfumato.risk.attacks.owners import average_rows, count_near, share_nearest, take_best
 from sfumato.schema import Role
 
 VISITS = st.lists(

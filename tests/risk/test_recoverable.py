@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.risk._dependencies.filling_in import fill_in
-from sfumato.risk._dependencies.rules import SAME, Finding, _agree_by_chance
+from sfumato.risk.dependencies.filling_in import fill_in
+from sfumato.risk.dependencies.rules import SAME, Finding, _agree_by_chance
 from sfumato.risk.recoverable import Recoverable
 
 RNG = np.random.default_rng(20)

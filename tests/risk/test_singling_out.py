@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError, SchemaError
-from sfumato.risk._attacks.attacker_view import view_release
-from sfumato.risk._attacks.statements import isolation_chance, try_conjunctions, try_extremes
+from sfumato.risk.attacks.attacker_view import view_release
+from sfumato.risk.attacks.statements import isolation_chance, try_conjunctions, try_extremes
 
 KNOWN = ["sex", "region", "education", "children", "height"]
 

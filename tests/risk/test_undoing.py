@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato.errors import MeasureError, PlanError
 from sfumato.kernels.trees.neighbours import centroids
 from sfumato.release import align_original
-from sfumato.risk._attacks.reconstruction import reconstruct
+from sfumato.risk.attacks.reconstruction import reconstruct
 from sfumato.run.measuring import choose_measures
 
 

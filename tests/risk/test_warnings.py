@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.risk import h_index, linkage, mahalanobis, mixed_linkage, undoing, uniqueness
-from sfumato.risk._attacks.likelihood import _correlate
+from sfumato.risk.attacks.likelihood import _correlate
 
 
 @pytest.mark.parametrize("warn", [h_index._warn_of_rescaling, h_index._warn_of_noise])

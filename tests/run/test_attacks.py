@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.plan import Writing
-from sfumato.risk._attacks import attacks
+from sfumato.risk.attacks import attacks
 from sfumato.run.attacks import tried
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.HeavyLossWarning")

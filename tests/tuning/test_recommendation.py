@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.errors import MeasureError, SfumatoError
 from sfumato.io.frames import wrap
 from sfumato.progress import send_progress_to
-from sfumato.risk import _peers as peering
+from sfumato.risk import protection as peering
 from sfumato.tuning.recommendation.joint import JointRecommendation, least_count
 
 REGIONS = {one: (("north" if one in "ab" else "south"), "*") for one in "abcd"}

@@ -43,7 +43,7 @@ from sfumato.progress import Progress, current_progress, send_progress_to
 from sfumato.schema import Column
 
 if TYPE_CHECKING:
-    from sfumato.figures._sheet.picture import Picture
+    from sfumato.figures.sheet.picture import Picture
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _DRAWS = 240

@@ -21,7 +21,7 @@ from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from sfumato.data import Dataset
-    from sfumato.figures._sheet.picture import Picture
+    from sfumato.figures.sheet.picture import Picture
 
 Method = Literal["posterior", "moments", "calibration", "simex"]
 INTERRUPTED = (

@@ -35,7 +35,7 @@ from sfumato.run.measuring import choose_measures
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.figures._sheet.picture import Picture
+    from sfumato.figures.sheet.picture import Picture
 
 _LONG = 0.5
 """CPU seconds from which it is said how long a measure took."""

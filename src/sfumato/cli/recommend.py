@@ -18,7 +18,7 @@ from sfumato.io.frames import wrap
 from sfumato.parameters import list_settings
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
-from sfumato.risk._peers.gains import gains as run_gains
+from sfumato.risk.protection.gains import gains as run_gains
 from sfumato.tuning.recommendation.advice import Advice, advise
 from sfumato.tuning.recommendation.joint import USUAL
 from sfumato.tuning.recommendation.placement import find_placement

@@ -26,7 +26,7 @@ from sfumato.tuning.sweep import sweep as run_sweep
 
 if TYPE_CHECKING:
     from sfumato.datasets.simulation import Simulator
-    from sfumato.figures._sheet.picture import Picture
+    from sfumato.figures.sheet.picture import Picture
 
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 _MOST_AXES = 2

@@ -26,15 +26,15 @@ from sfumato.data import Dataset, drop_missing_codes
 from sfumato.engines import Chance, Engine
 from sfumato.errors import PlanError
 from sfumato.method import Fitted, RowWise, require_draws
-from sfumato.methods._noise.tiers import chain_matrices, describe_chain, exchange_again
-from sfumato.methods._persons import (
+from sfumato.methods._publishing.digits import round_to_step
+from sfumato.methods.noise_tiers import chain_matrices, describe_chain, exchange_again
+from sfumato.methods.persons import (
     BY_PERSON,
     describe_draws_by,
     draw_for_variable,
     list_once,
     mark_constant,
 )
-from sfumato.methods._publishing.digits import round_to_step
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema

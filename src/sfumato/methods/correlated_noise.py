@@ -32,13 +32,13 @@ from sfumato.methods._noise.covariances import (
     noise_per_signal,
 )
 from sfumato.methods._noise.drawing import require_large_strata, select_draws
-from sfumato.methods._persons import BY_PERSON, ONCE, draw_for_variable, find_constant
 from sfumato.methods._publishing.digits import (
     fit_steps,
     list_sizes,
     round_digits,
     round_to_step,
 )
+from sfumato.methods.persons import BY_PERSON, ONCE, draw_for_variable, find_constant
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import IDENTIFYING, Schema

@@ -15,7 +15,6 @@ from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, engine_for
 from sfumato.errors import MethodError, WeakProtectionWarning
 from sfumato.method import Fitted, Method, Strength, is_integer, require_numbers
-from sfumato.methods._persons import refuse_persons
 from sfumato.methods._publishing.digits import fit_steps, round_like_original
 from sfumato.methods._strata.centres import (
     GAP,
@@ -50,6 +49,7 @@ from sfumato.methods._strata.strata import (
     rename_levels,
     require_large,
 )
+from sfumato.methods.persons import refuse_persons
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 

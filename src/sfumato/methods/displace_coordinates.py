@@ -27,7 +27,7 @@ from sfumato.errors import HeavyLossWarning, MethodError, WeakProtectionWarning
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.method import Fitted, Method, Strength, require_draws
 from sfumato.methods._coordinates import name_pair, require_pair
-from sfumato.methods._persons import draw_by_person
+from sfumato.methods.persons import draw_by_person
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema

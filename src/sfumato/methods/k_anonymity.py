@@ -11,9 +11,9 @@ from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import PlanError
 from sfumato.method import Fitted, Strength
-from sfumato.methods._clustering.method import ClusteringMethod
-from sfumato.methods._clustering.microaggregation import Clustering
-from sfumato.methods._clustering.variables import Variable
+from sfumato.methods.clustering.method import ClusteringMethod
+from sfumato.methods.clustering.microaggregation import Clustering
+from sfumato.methods.clustering.variables import Variable
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 
@@ -139,7 +139,7 @@ class KAnonymity(ClusteringMethod):
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
     ) -> Dataset:
         """Find the clusters, and write one cell for each; groups are kept together."""
-        from sfumato.methods._clustering.groups import cluster_by_group
+        from sfumato.methods.clustering.groups import cluster_by_group
 
         by_group = cluster_by_group(self, data, engine) if data.schema.having("cluster") else None
         if by_group is not None:

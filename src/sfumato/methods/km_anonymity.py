@@ -25,7 +25,7 @@ from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Integers
 from sfumato.kernels.itemsets import LARGEST, MOST, ItemRows, count_combinations, count_itemsets
 from sfumato.method import Fitted, RowWise, Strength
-from sfumato.methods._persons import PERSON, attach_persons, has_persons
+from sfumato.methods.persons import PERSON, attach_persons, has_persons
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema

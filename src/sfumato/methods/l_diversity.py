@@ -10,9 +10,9 @@ from pydantic import Field
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.method import Strength
-from sfumato.methods._clustering.method import ClusteringMethod
-from sfumato.methods._clustering.microaggregation import read_confidential, require_diverse
-from sfumato.methods._clustering.variables import ConfidentialRule
+from sfumato.methods.clustering.method import ClusteringMethod
+from sfumato.methods.clustering.microaggregation import read_confidential, require_diverse
+from sfumato.methods.clustering.variables import ConfidentialRule
 from sfumato.parameters import parameters
 
 

@@ -17,7 +17,6 @@ from sfumato.engines import Chance, Combinations, Engine
 from sfumato.engines.local import find_class_of_each
 from sfumato.errors import MethodError
 from sfumato.method import Fitted, Method, Strength
-from sfumato.methods._persons import count_alike, has_persons
 from sfumato.methods._recoding.grouping import (
     are_codes,
     format_values,
@@ -25,6 +24,7 @@ from sfumato.methods._recoding.grouping import (
     mask_codes,
 )
 from sfumato.methods.coarsen import Coarsen
+from sfumato.methods.persons import count_alike, has_persons
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 from sfumato.schema.hierarchies import Hierarchy

@@ -42,13 +42,14 @@ from sfumato.errors import MethodError, PlanError
 from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.method import Fitted, RowWise, require_draws
 from sfumato.methods._noise.drawing import require_large_strata, select_draws
-from sfumato.methods._noise.tiers import (
+from sfumato.methods._publishing.counts import EPSILON, noise_counts
+from sfumato.methods.noise_tiers import (
     chain_matrices,
     describe_chains,
     exchange_again,
     multiply_again,
 )
-from sfumato.methods._persons import (
+from sfumato.methods.persons import (
     BY_PERSON,
     count_persons,
     describe_draws_by,
@@ -57,7 +58,6 @@ from sfumato.methods._persons import (
     list_once,
     mark_constant,
 )
-from sfumato.methods._publishing.counts import EPSILON, noise_counts
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws, Key, fold_name
 from sfumato.schema import Column, Schema

@@ -21,13 +21,6 @@ from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summar
 from sfumato.errors import MethodError, WeakProtectionWarning, did_you_mean
 from sfumato.method import Fitted, RowWise, Strength, is_integer, require_draws, require_numbers
 from sfumato.methods._noise.summaries import LEAST_RECORDS, Knots, Least
-from sfumato.methods._persons import (
-    BY_PERSON,
-    describe_draws_by,
-    draw_for_variable,
-    list_once,
-    mark_constant,
-)
 from sfumato.methods._publishing.digits import (
     LEAST_DIGITS,
     find_step,
@@ -39,6 +32,13 @@ from sfumato.methods._publishing.digits import (
     step_over_codes,
 )
 from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred_number
+from sfumato.methods.persons import (
+    BY_PERSON,
+    describe_draws_by,
+    draw_for_variable,
+    list_once,
+    mark_constant,
+)
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema

@@ -14,7 +14,6 @@ from sfumato.data import Dataset
 from sfumato.engines import Combinations, Engine
 from sfumato.errors import MethodError
 from sfumato.method import Fitted, RowWise
-from sfumato.methods._persons import count_persons, has_persons
 from sfumato.methods._recoding.grouping import (
     are_codes,
     format_values,
@@ -26,6 +25,7 @@ from sfumato.methods._recoding.grouping import (
     redeclare_groups,
     sort_integers,
 )
+from sfumato.methods.persons import count_persons, has_persons
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema

@@ -17,14 +17,6 @@ from sfumato.errors import MethodError, PlanError
 from sfumato.kernels.arrays import Codes, Integers, Mask, Positions
 from sfumato.method import Fitted, Method, require_draws
 from sfumato.methods._noise.drawing import select_draws
-from sfumato.methods._persons import (
-    ONCE,
-    PERSON,
-    attach_persons,
-    count_changes,
-    draw_by_person,
-    has_persons,
-)
 from sfumato.methods._regeneration.allocation import allocate, apportion
 from sfumato.methods._regeneration.masked_cells import (
     PARTIAL_HINT,
@@ -35,6 +27,14 @@ from sfumato.methods._regeneration.masked_cells import (
     find_fitting_values,
     find_masked_cells,
     restore_type,
+)
+from sfumato.methods.persons import (
+    ONCE,
+    PERSON,
+    attach_persons,
+    count_changes,
+    draw_by_person,
+    has_persons,
 )
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws

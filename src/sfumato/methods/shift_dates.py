@@ -21,7 +21,7 @@ from sfumato.engines.summaries import Count, Summary
 from sfumato.errors import HeavyLossWarning, MethodError, PlanError, WeakProtectionWarning
 from sfumato.kernels.arrays import Integers
 from sfumato.method import Fitted, RowWise, require_draws
-from sfumato.methods._persons import PERSON, attach_persons, draw_for_variable, has_persons
+from sfumato.methods.persons import PERSON, attach_persons, draw_for_variable, has_persons
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema

@@ -15,7 +15,6 @@ from sfumato.engines.local import find_class_of_each
 from sfumato.errors import MethodError, did_you_mean
 from sfumato.kernels.arrays import Mask
 from sfumato.method import Fitted, Method, Strength
-from sfumato.methods._persons import count_alike, has_persons
 from sfumato.methods._suppression.local_suppression import (
     DifferentRows,
     Subset,
@@ -24,6 +23,7 @@ from sfumato.methods._suppression.local_suppression import (
     find_cells,
     list_combinations,
 )
+from sfumato.methods.persons import count_alike, has_persons
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 

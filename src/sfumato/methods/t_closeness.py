@@ -13,14 +13,14 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MethodError, PlanError
 from sfumato.method import Strength
-from sfumato.methods._clustering.method import ClusteringMethod
-from sfumato.methods._clustering.microaggregation import (
+from sfumato.methods.clustering.method import ClusteringMethod
+from sfumato.methods.clustering.microaggregation import (
     Clustering,
     ConfidentialLevels,
     read_confidential,
     require_diverse,
 )
-from sfumato.methods._clustering.variables import ConfidentialRule, Variable
+from sfumato.methods.clustering.variables import ConfidentialRule, Variable
 from sfumato.parameters import parameters
 
 Closest = Annotated[float, Field(ge=0, le=1)]

@@ -16,7 +16,7 @@ from sfumato.engines.summaries import Minimum, Quantile, Summary
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.method import Fitted, Grouped, require_draws, require_numbers
-from sfumato.methods._persons import (
+from sfumato.methods.persons import (
     BY_PERSON,
     describe_draws_by,
     draw_for_variable,

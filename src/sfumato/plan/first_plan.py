@@ -18,12 +18,12 @@ from sfumato.engines import engine_for
 from sfumato.errors import DataError, SfumatoError
 from sfumato.measure import AT_WORST, Measure
 from sfumato.method import Method
-from sfumato.methods._clustering.cells import Output
-from sfumato.methods._persons import count_changes, has_persons
+from sfumato.methods.clustering.cells import Output
 from sfumato.methods.displace_coordinates import DisplaceCoordinates
 from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.methods.noise import Noise
+from sfumato.methods.persons import count_changes, has_persons
 from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.methods.recode import Recode
 from sfumato.methods.shift_dates import ShiftDates

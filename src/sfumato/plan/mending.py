@@ -13,10 +13,10 @@ from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import SfumatoError
 from sfumato.method import Method
-from sfumato.methods._clustering.cells import Output
+from sfumato.methods.clustering.cells import Output
 from sfumato.plan.targets import BARELY
-from sfumato.risk._dependencies.filling_in import fill_in
-from sfumato.risk._dependencies.rules import Finding, find_dependencies
+from sfumato.risk.dependencies.filling_in import fill_in
+from sfumato.risk.dependencies.rules import Finding, find_dependencies
 from sfumato.schema import IDENTIFYING, Schema
 
 _MOST_RECORDS = 20_000

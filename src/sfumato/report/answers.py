@@ -9,7 +9,7 @@ from sfumato.engines import engine_for
 from sfumato.evidence import AT_WORST, Evidence
 from sfumato.measure import Measure
 from sfumato.report.wording import format_percent
-from sfumato.risk._least_known import LeastKnown, find_least_known
+from sfumato.risk.least_known import LeastKnown, find_least_known
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.schema import Schema
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.report.wording import format_label, format_measured
-from sfumato.risk._peers.groups import FEW, MOST
+from sfumato.risk.protection.groups import FEW, MOST
 
 Table = Sequence[Mapping[str, Any]]
 Chart = dict[str, Any]

@@ -28,17 +28,18 @@ from sfumato.kernels.arrays import Mask
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._disclosure.class_scores import count_fewest_values
-from sfumato.risk._disclosure.evaluation import evaluate_predicate
-from sfumato.risk._disclosure.predicate import (
+from sfumato.risk._persons import choose_audience, describe_persons
+from sfumato.risk.disclosure.class_scores import count_fewest_values
+from sfumato.risk.disclosure.evaluation import evaluate_predicate
+from sfumato.risk.disclosure.predicate import (
     Predicate,
     list_comparisons,
     list_variables,
     parse,
     replace_constants,
 )
-from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
-from sfumato.risk._known import (
+from sfumato.risk.disclosure.united import IN_SPELLING, WorstReading
+from sfumato.risk.known import (
     Groups,
     check_groups,
     describe_known,
@@ -47,7 +48,6 @@ from sfumato.risk._known import (
     require_records,
     warn_of_unknown_variables,
 )
-from sfumato.risk._persons import choose_audience, describe_persons
 from sfumato.schema import Schema
 
 _WHERE = (

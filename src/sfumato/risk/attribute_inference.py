@@ -22,22 +22,22 @@ from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._attacks.attacker_view import (
+from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.attacker_view import (
     VariableView,
     sample_persons,
     sample_records,
     view_release,
 )
-from sfumato.risk._attacks.inference import (
+from sfumato.risk.attacks.inference import (
     SecretOwners,
     find_averaged_classes,
     infer_secrets,
     rate_of_best_guess,
 )
-from sfumato.risk._attacks.outcomes import bound_share, mean_of
-from sfumato.risk._attacks.owners import average_rows, take_best
-from sfumato.risk._known import known_variables, require_records
-from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.outcomes import bound_share, mean_of
+from sfumato.risk.attacks.owners import average_rows, take_best
+from sfumato.risk.known import known_variables, require_records
 
 _TWO_SIDED = 1.959963984540054
 _FEWEST = 2

@@ -18,12 +18,12 @@ from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.measure import AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._attacks.distances import space
-from sfumato.risk._attacks.knowledge import Knowledge, knowledge
-from sfumato.risk._attacks.likelihood import BY_LIKELIHOOD, estimate_noise, weigh_by_noise
-from sfumato.risk._attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
-from sfumato.risk._attacks.owners import choose_targets, rank_persons, take_best
 from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.distances import space
+from sfumato.risk.attacks.knowledge import Knowledge, knowledge
+from sfumato.risk.attacks.likelihood import BY_LIKELIHOOD, estimate_noise, weigh_by_noise
+from sfumato.risk.attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
+from sfumato.risk.attacks.owners import choose_targets, rank_persons, take_best
 
 _ASSUMPTIONS = (
     "The differences between release and original are noise that each key draws anew.",

@@ -22,9 +22,6 @@ from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._disclosure.class_scores import score_classes
-from sfumato.risk._disclosure.united import WorstReading
-from sfumato.risk._known import describe_known, known_variables, require_records
 from sfumato.risk._persons import (
     BY_PERSON,
     choose_audience,
@@ -32,6 +29,9 @@ from sfumato.risk._persons import (
     describe_choice,
     describe_persons,
 )
+from sfumato.risk.disclosure.class_scores import score_classes
+from sfumato.risk.disclosure.united import WorstReading
+from sfumato.risk.known import describe_known, known_variables, require_records
 
 _ASSUMPTIONS = (
     "Everybody knows how each confidential variable is distributed in all released records.",

@@ -26,7 +26,7 @@ from sfumato.risk._composition.common_values import count_common_values
 from sfumato.risk._composition.joint_table import EarlierRelease, JointTable, join_releases
 from sfumato.risk._composition.matching_rows import MatchedRows, match_rows
 from sfumato.risk._composition.seen_values import RecoverableWithEarlier, mark_shown_before
-from sfumato.risk._known import describe_known
+from sfumato.risk.known import describe_known
 from sfumato.risk.recoverable import Recoverable
 from sfumato.risk.reidentification import Reidentification
 

@@ -23,9 +23,6 @@ from sfumato.kernels.arrays import Codes, Floats
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._disclosure.class_scores import count_fewest_values, score_classes
-from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
-from sfumato.risk._known import describe_known, known_variables, require_records
 from sfumato.risk._persons import (
     BY_PERSON,
     choose_audience,
@@ -33,6 +30,9 @@ from sfumato.risk._persons import (
     describe_choice,
     describe_persons,
 )
+from sfumato.risk.disclosure.class_scores import count_fewest_values, score_classes
+from sfumato.risk.disclosure.united import IN_SPELLING, WorstReading
+from sfumato.risk.known import describe_known, known_variables, require_records
 
 Reading = Literal["value", "none"]
 Kind = Literal["distinct", "entropy", "recursive"]

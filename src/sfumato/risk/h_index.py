@@ -17,11 +17,12 @@ from sfumato.kernels.arrays import Floats, Mask
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._attacks.adjustments import expected, rescaled
-from sfumato.risk._attacks.distances import Space, space
-from sfumato.risk._attacks.knowledge import Knowledge, knowledge
-from sfumato.risk._attacks.likelihood import BY_LIKELIHOOD, estimate_noise, weigh_by_noise
-from sfumato.risk._attacks.outcomes import (
+from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.adjustments import expected, rescaled
+from sfumato.risk.attacks.distances import Space, space
+from sfumato.risk.attacks.knowledge import Knowledge, knowledge
+from sfumato.risk.attacks.likelihood import BY_LIKELIHOOD, estimate_noise, weigh_by_noise
+from sfumato.risk.attacks.outcomes import (
     choose_worst,
     mean_of,
     summarise_means,
@@ -29,9 +30,8 @@ from sfumato.risk._attacks.outcomes import (
     tabulate_groups,
     tabulate_records,
 )
-from sfumato.risk._attacks.owners import choose_targets, keep_best_rows, rank_persons
-from sfumato.risk._attacks.targets import Groups, at_quantiles, order_values, tenths
-from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.owners import choose_targets, keep_best_rows, rank_persons
+from sfumato.risk.attacks.targets import Groups, at_quantiles, order_values, tenths
 
 if TYPE_CHECKING:
     from sfumato.kernels.trees.ranks import Ranks

@@ -28,8 +28,8 @@ from sfumato.kernels.itemsets import LARGEST, MOST, ItemRows, count_combinations
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._known import require_records
 from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
+from sfumato.risk.known import require_records
 
 _GROUPS = "A list with a group of items fits whoever knows any item of the group."
 _ORDER = "The order of the items says nothing. A missing list has no items."

@@ -18,11 +18,12 @@ from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.measure import AttackWording, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._attacks.adjustments import expected, rescaled
-from sfumato.risk._attacks.assignment import count_correct_links, sample_pairs
-from sfumato.risk._attacks.distances import Space, space
-from sfumato.risk._attacks.knowledge import Knowledge, knowledge
-from sfumato.risk._attacks.likelihood import (
+from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.adjustments import expected, rescaled
+from sfumato.risk.attacks.assignment import count_correct_links, sample_pairs
+from sfumato.risk.attacks.distances import Space, space
+from sfumato.risk.attacks.knowledge import Knowledge, knowledge
+from sfumato.risk.attacks.likelihood import (
     BY_LIKELIHOOD,
     NoiseModel,
     estimate_noise,
@@ -30,9 +31,8 @@ from sfumato.risk._attacks.likelihood import (
     select_variables,
     weigh_by_noise,
 )
-from sfumato.risk._attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
-from sfumato.risk._attacks.owners import count_near, share_nearest, take_best
-from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
+from sfumato.risk.attacks.owners import count_near, share_nearest, take_best
 
 Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

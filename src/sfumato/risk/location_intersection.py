@@ -33,7 +33,7 @@ from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._attacks.outcomes import mean_of, wilson
+from sfumato.risk.attacks.outcomes import mean_of, wilson
 
 _ASSUMPTIONS = (
     "The attacker knows where everybody in the file lives, to the metre.",

@@ -20,7 +20,8 @@ from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import format_value, parameters
-from sfumato.risk._attacks.attacker_view import (
+from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.attacker_view import (
     ROUNDING,
     VariableView,
     compute_costs,
@@ -29,11 +30,10 @@ from sfumato.risk._attacks.attacker_view import (
     sample_records,
     view_release,
 )
-from sfumato.risk._attacks.imperfect_knowledge import blur_knowledge, draw_present
-from sfumato.risk._attacks.outcomes import bound_share, mean_of
-from sfumato.risk._attacks.owners import take_best
-from sfumato.risk._known import known_variables, require_records
-from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.imperfect_knowledge import blur_knowledge, draw_present
+from sfumato.risk.attacks.outcomes import bound_share, mean_of
+from sfumato.risk.attacks.owners import take_best
+from sfumato.risk.known import known_variables, require_records
 
 Share = Annotated[float, Field(ge=0, le=1)]
 _UP_TO = (0, 1, 2, 3, 5, 10, 20, 50, 100)

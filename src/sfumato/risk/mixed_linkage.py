@@ -21,8 +21,9 @@ from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import format_value, parameters
-from sfumato.risk._attacks.assignment import assign_all
-from sfumato.risk._attacks.attacker_view import (
+from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.assignment import assign_all
+from sfumato.risk.attacks.attacker_view import (
     VariableView,
     compute_costs,
     is_within,
@@ -30,15 +31,14 @@ from sfumato.risk._attacks.attacker_view import (
     sample_records,
     view_release,
 )
-from sfumato.risk._attacks.imperfect_knowledge import (
+from sfumato.risk.attacks.imperfect_knowledge import (
     blur_knowledge,
     draw_present,
     list_subsets,
 )
-from sfumato.risk._attacks.outcomes import bound_share, mean_of, wilson
-from sfumato.risk._attacks.owners import share_own, take_best
-from sfumato.risk._known import known_variables, require_records
-from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.risk.attacks.outcomes import bound_share, mean_of, wilson
+from sfumato.risk.attacks.owners import share_own, take_best
+from sfumato.risk.known import known_variables, require_records
 
 _AT_ONCE = 1000
 """Records up to which all are assigned at once: time grows with their cube."""

@@ -20,13 +20,14 @@ from sfumato.kernels.arrays import Integers, Mask
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._disclosure.united import WorstReading
-from sfumato.risk._known import require_records
-from sfumato.risk._peers.distinct_records import read_threshold
-from sfumato.risk._peers.domains import count_unused_values
-from sfumato.risk._peers.gains import rank_gains
-from sfumato.risk._peers.groups import group_by_protection
-from sfumato.risk._peers.matching import (
+from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
+from sfumato.risk.disclosure.united import WorstReading
+from sfumato.risk.known import require_records
+from sfumato.risk.protection.distinct_records import read_threshold
+from sfumato.risk.protection.domains import count_unused_values
+from sfumato.risk.protection.gains import rank_gains
+from sfumato.risk.protection.groups import group_by_protection
+from sfumato.risk.protection.matching import (
     BUDGET,
     PeerQuestion,
     PeerSearch,
@@ -34,9 +35,8 @@ from sfumato.risk._peers.matching import (
     read_costs,
     resolve_variables,
 )
-from sfumato.risk._peers.sampling import LEVEL, population_interval
-from sfumato.risk._peers.united import PeerReading, search_readings
-from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
+from sfumato.risk.protection.sampling import LEVEL, population_interval
+from sfumato.risk.protection.united import PeerReading, search_readings
 
 Threshold = Annotated[float, Field(ge=0, lt=1)]
 Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -17,7 +17,7 @@ from sfumato.kernels.arrays import Mask
 from sfumato.measure import AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._dependencies.rules import EARLIER, Finding, find_dependencies
+from sfumato.risk.dependencies.rules import EARLIER, Finding, find_dependencies
 
 _ASSUMPTIONS = (
     "A tool is a released variable of which at least half of the cells are unchanged.",

@@ -21,7 +21,8 @@ from sfumato.kernels.trees.box_cells import COVERED, UNDECIDED
 from sfumato.measure import AT_WORST, AttackWording, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._known import (
+from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
+from sfumato.risk.known import (
     Groups,
     check_groups,
     describe_known,
@@ -30,7 +31,6 @@ from sfumato.risk._known import (
     require_records,
     warn_of_unknown_variables,
 )
-from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
 
 _WORST = "The true values are those, among all that a record may stand for, that fewest others fit."
 _MISSING = {

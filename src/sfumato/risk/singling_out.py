@@ -18,23 +18,23 @@ from sfumato.kernels.arrays import Integers
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._attacks.attacker_view import OrderedView, VariableView, view_release
-from sfumato.risk._attacks.class_statements import (
+from sfumato.risk.attacks.attacker_view import OrderedView, VariableView, view_release
+from sfumato.risk.attacks.class_statements import (
     Family,
     count_classes,
     list_keys,
     try_classes,
     try_single_cells,
 )
-from sfumato.risk._attacks.outcomes import bound_by_luck, bound_share, wilson
-from sfumato.risk._attacks.statements import (
+from sfumato.risk.attacks.outcomes import bound_by_luck, bound_share, wilson
+from sfumato.risk.attacks.statements import (
     Form,
     StatementOutcomes,
     try_conjunctions,
     try_extremes,
     try_gaps,
 )
-from sfumato.risk._known import known_variables, require_records
+from sfumato.risk.known import known_variables, require_records
 
 _WORDS: dict[Form, str] = {
     "cells": "the values as they stand",

@@ -20,10 +20,10 @@ from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._attacks.distances import covariance, require_regular
-from sfumato.risk._attacks.knowledge import knowledge
-from sfumato.risk._attacks.outcomes import tabulate_records, wilson
-from sfumato.risk._attacks.reconstruction import Reconstruction, reconstruct
+from sfumato.risk.attacks.distances import covariance, require_regular
+from sfumato.risk.attacks.knowledge import knowledge
+from sfumato.risk.attacks.outcomes import tabulate_records, wilson
+from sfumato.risk.attacks.reconstruction import Reconstruction, reconstruct
 
 _ASSUMPTIONS = (
     "Published are k, the variables, the strata, and the original's means and deviations.",

@@ -29,9 +29,9 @@ from sfumato.kernels.memory import look_up, split_rows
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._known import describe_known, known_variables, require_records
 from sfumato.risk._persons import choose_audience, count_fitting_persons, describe_persons
-from sfumato.risk._trajectories import (
+from sfumato.risk.known import describe_known, known_variables, require_records
+from sfumato.risk.trajectories import (
     combine_risks,
     count_parts,
     count_trajectories,

@@ -23,8 +23,8 @@ from sfumato.measure import AT_WORST, Measure
 from sfumato.plan import Plan
 from sfumato.plan.linked import ConfidentialMeasure, LinkedPlan
 from sfumato.plan.targets import judge
-from sfumato.risk._known import known_variables
 from sfumato.risk.composition import Composition
+from sfumato.risk.known import known_variables
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.run.composition import HeldComposition, require_composition
 from sfumato.run.joined import TRAJECTORY, JoinedView, add_disclosure, unite_looks

@@ -21,7 +21,7 @@ from sfumato.errors import SfumatoError
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
 from sfumato.schema import IDENTIFYING, Column
-from sfumato.utility._paired.spreads import spread_over_bins, spread_over_levels
+from sfumato.utility.paired.spreads import spread_over_bins, spread_over_levels
 
 FEWEST = 10
 """Records that a bar stands for at least."""

@@ -17,7 +17,7 @@ from sfumato.io.frames import wrap
 from sfumato.kernels.arrays import AnyIntegers
 from sfumato.measure import Measure
 from sfumato.progress import Progress
-from sfumato.risk._least_known import find_keys
+from sfumato.risk.least_known import find_keys
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.run import assess, evaluate, pair
 

@@ -18,7 +18,7 @@ from sfumato.errors import (
 )
 from sfumato.evidence import Evidence
 from sfumato.method import Method
-from sfumato.methods._groups import find_contradictions, find_group_level
+from sfumato.methods.groups import find_contradictions, find_group_level
 from sfumato.plan import Plan
 from sfumato.plan.targets import (
     Judgement,

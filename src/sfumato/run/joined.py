@@ -28,15 +28,15 @@ from sfumato.plan.linked import ConfidentialMeasure, LinkedPlan
 from sfumato.plan.targets import Judgement, judge
 from sfumato.progress import Progress
 from sfumato.release import align_original
-from sfumato.risk._disclosure.predicate import list_variables, parse
-from sfumato.risk._known import describe_known, known_variables
-from sfumato.risk._trajectories import (
+from sfumato.risk.attribute_disclosure import AttributeDisclosure
+from sfumato.risk.disclosure.predicate import list_variables, parse
+from sfumato.risk.known import describe_known, known_variables
+from sfumato.risk.recoverable import Recoverable
+from sfumato.risk.trajectories import (
     describe_trajectories,
     number_parts,
     number_trajectories,
 )
-from sfumato.risk.attribute_disclosure import AttributeDisclosure
-from sfumato.risk.recoverable import Recoverable
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.run.measuring import take_measures
 from sfumato.schema import Column, Role

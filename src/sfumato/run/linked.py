@@ -34,7 +34,7 @@ from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.kernels.arrays import Integers, Mask, Positions
 from sfumato.method import Fitted, Method
-from sfumato.methods._clustering.linked import cluster_tables, find_rare_persons
+from sfumato.methods.clustering.linked import cluster_tables, find_rare_persons
 from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.methods.pseudonymise import Pseudonymise

@@ -128,7 +128,7 @@ def _measure_filled_in(
     evidence: Mapping[str, Evidence],
 ) -> dict[str, Evidence]:
     """Risks of the release once more, for who has put in what the rest of it gives away."""
-    from sfumato.risk._dependencies.filling_in import fill_in
+    from sfumato.risk.dependencies.filling_in import fill_in
 
     again = {
         label: measure

@@ -9,14 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import (
-    label_axes,
-    make_panels,
-    make_sheet,
-    put_head_and_foot,
-)
-from sfumato.figures._sheet.style import MOST_MARKS, Mark, pick_marks, use_house_style
-from sfumato.figures._sheet.text import format_records
 from sfumato.figures.public.box import Box, draw_panel, make_box, read_box_off_counts
 from sfumato.figures.public.contour import draw_contours
 from sfumato.figures.public.grid import Grid
@@ -31,6 +23,14 @@ from sfumato.figures.public.survival import (
     draw_curve,
     kaplan_meier,
 )
+from sfumato.figures.sheet.sheet import (
+    label_axes,
+    make_panels,
+    make_sheet,
+    put_head_and_foot,
+)
+from sfumato.figures.sheet.style import MOST_MARKS, Mark, pick_marks, use_house_style
+from sfumato.figures.sheet.text import format_records
 from sfumato.kernels.arrays import Floats
 from sfumato.sites.bundle import (
     BoxAnswer,

@@ -15,7 +15,7 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import DataError, SchemaError
-from sfumato.figures._sheet.text import format_rough_share
+from sfumato.figures.sheet.text import format_rough_share
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused

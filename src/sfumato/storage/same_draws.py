@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import ReleaseError
-from sfumato.methods._noise.tiers import THEN
+from sfumato.methods.noise_tiers import THEN
 from sfumato.randomness import fold_name
 from sfumato.release import Release
 from sfumato.storage.contents import RECORD_FILE

@@ -20,15 +20,15 @@ from sfumato.engines.summaries import Deviation, Quantile
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import canonical_order
-from sfumato.methods._persons import BY_PERSON
 from sfumato.methods.noise import Noise
+from sfumato.methods.persons import BY_PERSON
 from sfumato.parameters import write_short
 from sfumato.progress import current_progress
 from sfumato.randomness import Draws
-from sfumato.risk._attacks.distances import Space, space
-from sfumato.risk._attacks.knowledge import knowledge
-from sfumato.risk._attacks.owners import choose_targets, rank_persons, take_best
-from sfumato.risk._attacks.targets import order_values, tenths
+from sfumato.risk.attacks.distances import Space, space
+from sfumato.risk.attacks.knowledge import knowledge
+from sfumato.risk.attacks.owners import choose_targets, rank_persons, take_best
+from sfumato.risk.attacks.targets import order_values, tenths
 
 Who = Literal["all", "deciles"] | float
 Attacker = Literal["best", "plain"]

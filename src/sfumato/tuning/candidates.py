@@ -14,7 +14,7 @@ from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import PlanError, SfumatoError
 from sfumato.method import Method, Strength
-from sfumato.methods._clustering.cells import Output
+from sfumato.methods.clustering.cells import Output
 from sfumato.methods.coarsen import Coarsen
 from sfumato.methods.correlated_noise import CorrelatedNoise
 from sfumato.methods.deterministic import Deterministic

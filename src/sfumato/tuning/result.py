@@ -19,7 +19,7 @@ from sfumato.tuning.runner import Runner, depends_on_key
 from sfumato.tuning.scores import Candidate
 
 if TYPE_CHECKING:
-    from sfumato.figures._sheet.picture import Picture
+    from sfumato.figures.sheet.picture import Picture
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -43,7 +43,7 @@ from sfumato.kernels.exact_sums import exact_mean
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.utility._paired.number_sums import NumberPairs, fit_rescaling, read_number_pairs
+from sfumato.utility.paired.number_sums import NumberPairs, fit_rescaling, read_number_pairs
 
 _DISTANCE = "distance moved"
 _SCALE = "A distance is counted in standard deviations of the original, over all variables."

@@ -22,7 +22,7 @@ from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.utility._paired.cell_loss import CellLosses, VariableLoss, measure_variable_loss
+from sfumato.utility.paired.cell_loss import CellLosses, VariableLoss, measure_variable_loss
 
 _ASSUMPTIONS = (
     (

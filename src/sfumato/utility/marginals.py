@@ -23,7 +23,7 @@ from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
-from sfumato.utility._paired.spreads import Spread, spread_over_bins, spread_over_levels
+from sfumato.utility.paired.spreads import Spread, spread_over_bins, spread_over_levels
 
 _FEW = 30
 """Distinct numbers up to which each is a cell of its own."""

@@ -37,7 +37,7 @@ from sfumato.kernels.exact_sums import (
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.utility._paired.number_sums import Marginal, read_number_pairs
+from sfumato.utility.paired.number_sums import Marginal, read_number_pairs
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _LARGEST = {

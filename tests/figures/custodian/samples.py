@@ -182,7 +182,7 @@ def protection(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
 
 
 def gains(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
-    from sfumato.risk._peers import Gains
+    from sfumato.risk.protection import Gains
 
     frame = shares(names, 900)
     found = Gains(sensitive=names[5], p=0.1, table=None, peers=frame, alternatives=frame)

@@ -11,8 +11,8 @@ import pytest
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from tests.conftest import LIBRARIES, drawn, in_library
-from tests.figures._sheet.test_text import assert_tidy
 from tests.figures.custodian.samples import evidence
+from tests.figures.sheet.test_text import assert_tidy
 
 import sfumato as sf
 from sfumato.figures import custodian as pictures

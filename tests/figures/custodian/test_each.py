@@ -14,10 +14,10 @@ from tests.figures.custodian.samples import coefficients, evidence, forest, reco
 
 import sfumato as sf
 from sfumato.figures import custodian as pictures
-from sfumato.figures._sheet.text import format_number, format_tick
 from sfumato.figures.custodian.displacement import _count_steps, _merge_small_bins
 from sfumato.figures.custodian.records import draw_steps
 from sfumato.figures.custodian.source import read_rows
+from sfumato.figures.sheet.text import format_number, format_tick
 
 NAN = math.nan
 

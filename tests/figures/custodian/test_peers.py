@@ -18,8 +18,8 @@ from sfumato.figures.custodian.peers import (
     _merge_boxes,
     pool_people,
 )
-from sfumato.risk import _peers as peering
-from sfumato.risk._peers.groups import CLUSTERED, order_by_similarity
+from sfumato.risk import protection as peering
+from sfumato.risk.protection.groups import CLUSTERED, order_by_similarity
 
 
 def paths(picture) -> int:

@@ -17,7 +17,7 @@ from tests.figures.public import leaks
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.figures import public as plots
-from sfumato.figures._sheet import style
+from sfumato.figures.sheet import style
 
 K = 3
 PROTECTIONS = ("suppress", "generalise", "deterministic", "noise", "method")

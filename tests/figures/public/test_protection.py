@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import DataError, MethodError, PlanError, SchemaError
-from sfumato.figures._sheet.text import format_records, format_rough_share
 from sfumato.figures.public.protected_values import protect_values
 from sfumato.figures.public.protection import Protection, resolve_protection
 from sfumato.figures.public.subjects import select_subjects
+from sfumato.figures.sheet.text import format_records, format_rough_share
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.rules import Rules
 

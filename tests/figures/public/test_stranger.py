@@ -124,7 +124,7 @@ def test_a_notebook_shows_what_may_leave_and_nothing_else() -> None:
 def test_coinciding_centres_keep_the_colour_of_their_group() -> None:
     from matplotlib.colors import to_hex
 
-    from sfumato.figures._sheet.style import VERMILION
+    from sfumato.figures.sheet.style import VERMILION
 
     made = sf.plots.scatter(people(), "income", "y", hue="smoking", trend=False)
     for at, drawn in enumerate(made.axes[0].collections[3:]):

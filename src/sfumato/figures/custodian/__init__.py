@@ -6,7 +6,6 @@ that show sums over many records may be marked as public.
 
 from __future__ import annotations
 
-from sfumato.figures._sheet.picture import Picture
 from sfumato.figures.custodian.album import album
 from sfumato.figures.custodian.compared import compared
 from sfumato.figures.custodian.displacement import displacement
@@ -21,6 +20,7 @@ from sfumato.figures.custodian.records import at_risk, at_risk_from, steps, step
 from sfumato.figures.custodian.risk_curve import risk_curve
 from sfumato.figures.custodian.sweep import balance, surface, sweep
 from sfumato.figures.custodian.tuning import calibrated, risk_utility
+from sfumato.figures.sheet.picture import Picture
 
 __all__ = [
     "Picture",

@@ -14,7 +14,6 @@ from typing import Any
 from sfumato.data import Dataset
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
-from sfumato.figures._sheet.picture import Picture
 from sfumato.figures.custodian.displacement import displacement
 from sfumato.figures.custodian.forest import forest
 from sfumato.figures.custodian.known_groups import NUMBERS as BY_KNOWLEDGE
@@ -30,6 +29,7 @@ from sfumato.figures.custodian.records import at_risk
 from sfumato.figures.custodian.risk_curve import risk_curve
 from sfumato.figures.custodian.source import Row, Source, read_rows
 from sfumato.figures.custodian.sweep import sweep
+from sfumato.figures.sheet.picture import Picture
 from sfumato.measure import Measure
 
 Details = Mapping[str, Any]
@@ -202,9 +202,9 @@ def _list_further_peer_drawings(
     label: str, evidence: Evidence, measure: Any, data: Dataset
 ) -> dict[str, Callable[[], Picture]]:
     """Which values can be ruled out, and how much coarser variables would protect."""
-    from sfumato.risk._known import known_variables
-    from sfumato.risk._peers.equal_widths import widths as try_widths
-    from sfumato.risk._peers.who import who
+    from sfumato.risk.known import known_variables
+    from sfumato.risk.protection.equal_widths import widths as try_widths
+    from sfumato.risk.protection.who import who
 
     known = known_variables(measure.known, data, "original")
     worst = str(evidence.details["worst_variable"])
@@ -262,8 +262,8 @@ def _list_peer_drawings(
     label: str, evidence: Evidence, measure: Any, released: Dataset
 ) -> dict[str, Callable[[], Picture]]:
     """The map of people, and what would protect them where the variable is in most danger."""
-    from sfumato.risk._known import known_variables
-    from sfumato.risk._peers.gains import gains as compute_gains
+    from sfumato.risk.known import known_variables
+    from sfumato.risk.protection.gains import gains as compute_gains
 
     known = known_variables(measure.known, released, "released")
     worst = str(evidence.details["worst_variable"])

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.figures._sheet.style import INK, SMALL, Mark
-from sfumato.figures._sheet.text import format_number, measure_width, write
+from sfumato.figures.sheet.style import INK, SMALL, Mark
+from sfumato.figures.sheet.text import format_number, measure_width, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

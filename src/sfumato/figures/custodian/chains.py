@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import SfumatoError
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import label_axes, make_picture, make_sheet, name_panel
-from sfumato.figures._sheet.style import (
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import label_axes, make_picture, make_sheet, name_panel
+from sfumato.figures.sheet.style import (
     DASHES,
     INK,
     MOST_MARKS,

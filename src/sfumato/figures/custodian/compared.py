@@ -9,16 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import (
-    make_picture,
-    make_sheet,
-    name_row,
-    put_legend_below,
-    set_rows,
-)
-from sfumato.figures._sheet.style import INK, PANEL, SMALL, Mark, pick_mark, use_house_style
-from sfumato.figures._sheet.text import measure_width, wrap_name, write
 from sfumato.figures.custodian.bars import draw_bars
 from sfumato.figures.custodian.source import (
     Row,
@@ -28,6 +18,16 @@ from sfumato.figures.custodian.source import (
     refuse_empty,
     require_columns,
 )
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import (
+    make_picture,
+    make_sheet,
+    name_row,
+    put_legend_below,
+    set_rows,
+)
+from sfumato.figures.sheet.style import INK, PANEL, SMALL, Mark, pick_mark, use_house_style
+from sfumato.figures.sheet.text import measure_width, wrap_name, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

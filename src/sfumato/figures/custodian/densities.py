@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import label_axes, make_picture, make_sheet
-from sfumato.figures._sheet.style import BLUE, VERMILION, Mark, use_house_style
-from sfumato.figures._sheet.text import format_intervals
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import label_axes, make_picture, make_sheet
+from sfumato.figures.sheet.style import BLUE, VERMILION, Mark, use_house_style
+from sfumato.figures.sheet.text import format_intervals
 
 _CORRECTED = Mark("Noise taken out", BLUE, "", "-")
 _NAIVE = Mark("As released", VERMILION, "", "--")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import draw_reference_line, label_axes, make_picture, make_sheet
-from sfumato.figures._sheet.style import BLUE, INK, SMALL, VERMILION, Mark, use_house_style
-from sfumato.figures._sheet.text import format_number
 from sfumato.figures.custodian.source import read_records, refuse_empty, to_float
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import draw_reference_line, label_axes, make_picture, make_sheet
+from sfumato.figures.sheet.style import BLUE, INK, SMALL, VERMILION, Mark, use_house_style
+from sfumato.figures.sheet.text import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

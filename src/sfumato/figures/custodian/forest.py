@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import SfumatoError, did_you_mean
 from sfumato.evidence import Evidence
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import (
+from sfumato.figures.custodian.source import Row, Source, read_rows, refuse_empty, to_float
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import (
     draw_reference_line,
     label_axes,
     make_picture,
@@ -19,7 +20,7 @@ from sfumato.figures._sheet.sheet import (
     set_rows,
     write_beside,
 )
-from sfumato.figures._sheet.style import (
+from sfumato.figures.sheet.style import (
     BLUE,
     FAINT,
     INK,
@@ -30,8 +31,7 @@ from sfumato.figures._sheet.style import (
     Mark,
     use_house_style,
 )
-from sfumato.figures._sheet.text import format_intervals, format_number
-from sfumato.figures.custodian.source import Row, Source, read_rows, refuse_empty, to_float
+from sfumato.figures.sheet.text import format_intervals, format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import label_axes, make_picture, make_sheet, name_row, set_rows
-from sfumato.figures._sheet.style import ORIGINAL, RELEASED, Mark, pick_mark, use_house_style
-from sfumato.figures._sheet.text import clean_name
 from sfumato.figures.custodian.bars import draw_bars
 from sfumato.figures.custodian.source import Source, read_rows, refuse_empty, to_float
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import label_axes, make_picture, make_sheet, name_row, set_rows
+from sfumato.figures.sheet.style import ORIGINAL, RELEASED, Mark, pick_mark, use_house_style
+from sfumato.figures.sheet.text import clean_name
 
 _TEXTS = {
     "reidentification": (

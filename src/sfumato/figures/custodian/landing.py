@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import label_axes, make_picture, make_sheet
-from sfumato.figures._sheet.style import INK, Mark, pick_mark, use_house_style
-from sfumato.figures._sheet.text import format_number
 from sfumato.figures.custodian.source import Row, read_rows, refuse_empty, to_float
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import label_axes, make_picture, make_sheet
+from sfumato.figures.sheet.style import INK, Mark, pick_mark, use_house_style
+from sfumato.figures.sheet.text import format_number
 
 NEEDED = ("from_quantile", "to_quantile")
 _UP_TO = re.compile(r"up_to_(\d+)")

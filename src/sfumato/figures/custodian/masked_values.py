@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sfumato.errors import SfumatoError, did_you_mean
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import label_axes, make_picture, make_sheet, name_row, set_rows
-from sfumato.figures._sheet.style import ORIGINAL, RELEASED, use_house_style
-from sfumato.figures._sheet.text import clean_name
 from sfumato.figures.custodian.bars import draw_bars
 from sfumato.figures.custodian.source import Source, read_rows, refuse_empty, to_float
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import label_axes, make_picture, make_sheet, name_row, set_rows
+from sfumato.figures.sheet.style import ORIGINAL, RELEASED, use_house_style
+from sfumato.figures.sheet.text import clean_name
 
 NEEDED = ("variable", "value", "records", "masked_records")
 _MOST_ROWS = 60

@@ -15,8 +15,15 @@ import numpy as np
 
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import (
+from sfumato.figures.custodian.source import (
+    Row,
+    refuse_empty,
+    refuse_without_records,
+    require_columns,
+    to_float,
+)
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import (
     format_axis,
     label_axes,
     make_picture,
@@ -25,22 +32,15 @@ from sfumato.figures._sheet.sheet import (
     refuse_public,
     write_beside,
 )
-from sfumato.figures._sheet.style import BLUE, SMALL, VERMILION, Mark, use_house_style
-from sfumato.figures._sheet.text import format_number, wrap_name
-from sfumato.figures.custodian.source import (
-    Row,
-    refuse_empty,
-    refuse_without_records,
-    require_columns,
-    to_float,
-)
+from sfumato.figures.sheet.style import BLUE, SMALL, VERMILION, Mark, use_house_style
+from sfumato.figures.sheet.text import format_number, wrap_name
 from sfumato.kernels.arrays import AnyIntegers, Floats
-from sfumato.risk._peers.groups import CLUSTERED, at_or_below, order_by_similarity
+from sfumato.risk.protection.groups import CLUSTERED, at_or_below, order_by_similarity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sfumato.risk._peers import Gains
+    from sfumato.risk.protection import Gains
 
 Palette = Literal["red", "safe"]
 COLUMNS = 400

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import (
+from sfumato.figures.custodian.source import Source, read_rows, refuse_empty, to_float
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import (
     draw_reference_line,
     label_axes,
     make_picture,
@@ -16,9 +17,8 @@ from sfumato.figures._sheet.sheet import (
     name_row,
     set_rows,
 )
-from sfumato.figures._sheet.style import ORIGINAL, RELEASED, SMALL, Mark, use_house_style
-from sfumato.figures._sheet.text import format_number
-from sfumato.figures.custodian.source import Source, read_rows, refuse_empty, to_float
+from sfumato.figures.sheet.style import ORIGINAL, RELEASED, SMALL, Mark, use_house_style
+from sfumato.figures.sheet.text import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,15 +16,16 @@ from sfumato.cells.pairs import read_matrix
 from sfumato.data import Dataset
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import (
+from sfumato.figures.custodian.source import read_rows, refuse_without_records
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import (
     label_axes,
     make_picture,
     make_sheet,
     name_panel,
     refuse_public,
 )
-from sfumato.figures._sheet.style import (
+from sfumato.figures.sheet.style import (
     INK,
     MOST_MARKS,
     ORIGINAL,
@@ -33,7 +34,6 @@ from sfumato.figures._sheet.style import (
     pick_mark,
     use_house_style,
 )
-from sfumato.figures.custodian.source import read_rows, refuse_without_records
 from sfumato.io.frames import get_column
 from sfumato.kernels.arrays import Floats, Mask
 

@@ -6,17 +6,17 @@ import math
 from typing import Any
 
 from sfumato.errors import SfumatoError
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import (
+from sfumato.figures.custodian.source import read_rows, refuse_empty, to_float
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import (
     label_axes,
     make_picture,
     make_sheet,
     name_panel,
     put_legend_below,
 )
-from sfumato.figures._sheet.style import INK, MOST_MARKS, Mark, pick_mark, use_house_style
-from sfumato.figures._sheet.text import format_number
-from sfumato.figures.custodian.source import read_rows, refuse_empty, to_float
+from sfumato.figures.sheet.style import INK, MOST_MARKS, Mark, pick_mark, use_house_style
+from sfumato.figures.sheet.text import format_number
 
 NEEDED = ("w1", "w2", "risk1", "risk2")
 _Points = dict[float, float]

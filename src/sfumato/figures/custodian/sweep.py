@@ -9,8 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import (
+from sfumato.figures.custodian.source import (
+    Row,
+    average_finite,
+    list_measured,
+    read_rows,
+    refuse_empty,
+    require_columns,
+    to_float,
+)
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import (
     count_legend_rows,
     format_axis,
     label_axes,
@@ -20,7 +29,7 @@ from sfumato.figures._sheet.sheet import (
     name_panel,
     put_legend_below,
 )
-from sfumato.figures._sheet.style import (
+from sfumato.figures.sheet.style import (
     BLUE,
     FAINT,
     INK,
@@ -31,16 +40,7 @@ from sfumato.figures._sheet.style import (
     pick_mark,
     use_house_style,
 )
-from sfumato.figures._sheet.text import format_number, measure_width, wrap_name, write
-from sfumato.figures.custodian.source import (
-    Row,
-    average_finite,
-    list_measured,
-    read_rows,
-    refuse_empty,
-    require_columns,
-    to_float,
-)
+from sfumato.figures.sheet.text import format_number, measure_width, wrap_name, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import (
+from sfumato.figures.custodian.source import read_rows, refuse_empty, to_float
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import (
     format_axis,
     label_axes,
     label_empty_panel,
@@ -17,7 +18,7 @@ from sfumato.figures._sheet.sheet import (
     make_sheet,
     name_panel,
 )
-from sfumato.figures._sheet.style import (
+from sfumato.figures.sheet.style import (
     BLUE,
     DASHES,
     INK,
@@ -27,14 +28,13 @@ from sfumato.figures._sheet.style import (
     pick_mark,
     use_house_style,
 )
-from sfumato.figures._sheet.text import (
+from sfumato.figures.sheet.text import (
     clean_name,
     format_number,
     measure_width,
     wrap_name,
     write,
 )
-from sfumato.figures.custodian.source import read_rows, refuse_empty, to_float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,12 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import DataError
-from sfumato.figures._sheet.sheet import (
+from sfumato.figures.public.distance import Distance, measure_groups
+from sfumato.figures.public.grid import describe_lost, round_shown, suppress_small
+from sfumato.figures.public.plot import make_plot, make_request
+from sfumato.figures.public.protection import Protection, judge_full_cells
+from sfumato.figures.public.subjects import select_subjects, sort_labels, to_dataset
+from sfumato.figures.sheet.sheet import (
     label_axes,
     make_sheet,
     name_panel,
@@ -19,13 +24,8 @@ from sfumato.figures._sheet.sheet import (
     set_rows,
     share_limits,
 )
-from sfumato.figures._sheet.style import MOST_OVERLAID, SMALL, Mark, pick_marks, use_house_style
-from sfumato.figures._sheet.text import FINEST_COUNT
-from sfumato.figures.public.distance import Distance, measure_groups
-from sfumato.figures.public.grid import describe_lost, round_shown, suppress_small
-from sfumato.figures.public.plot import make_plot, make_request
-from sfumato.figures.public.protection import Protection, judge_full_cells
-from sfumato.figures.public.subjects import select_subjects, sort_labels, to_dataset
+from sfumato.figures.sheet.style import MOST_OVERLAID, SMALL, Mark, pick_marks, use_house_style
+from sfumato.figures.sheet.text import FINEST_COUNT
 from sfumato.kernels.arrays import Integers
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.units import ALONE, Units

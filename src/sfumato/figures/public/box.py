@@ -11,8 +11,6 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import DataError
-from sfumato.figures._sheet.sheet import label_axes, make_sheet, name_row, set_rows
-from sfumato.figures._sheet.style import INK, Mark, pick_marks, use_house_style
 from sfumato.figures.public.distance import Distance, compare_lines, measure_groups
 from sfumato.figures.public.distant import look_up_ranks
 from sfumato.figures.public.grid import (
@@ -26,6 +24,8 @@ from sfumato.figures.public.grid import (
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_small_cells
 from sfumato.figures.public.subjects import DistantGroup, Group
+from sfumato.figures.sheet.sheet import label_axes, make_sheet, name_row, set_rows
+from sfumato.figures.sheet.style import INK, Mark, pick_marks, use_house_style
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean
 from sfumato.outputs.output import OutputRefused

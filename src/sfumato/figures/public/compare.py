@@ -11,7 +11,10 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import PlanError, SfumatoError, did_you_mean
-from sfumato.figures._sheet.sheet import (
+from sfumato.figures.public.plot import Plot
+from sfumato.figures.public.protection import resolve_rules
+from sfumato.figures.public.survival import kaplan_meier, select_survival_times
+from sfumato.figures.sheet.sheet import (
     format_stamp,
     label_axes,
     label_empty_panel,
@@ -21,11 +24,8 @@ from sfumato.figures._sheet.sheet import (
     put_legend,
     share_limits,
 )
-from sfumato.figures._sheet.style import Mark, pick_marks, use_house_style
-from sfumato.figures._sheet.text import wrap_name
-from sfumato.figures.public.plot import Plot
-from sfumato.figures.public.protection import resolve_rules
-from sfumato.figures.public.survival import kaplan_meier, select_survival_times
+from sfumato.figures.sheet.style import Mark, pick_marks, use_house_style
+from sfumato.figures.sheet.text import wrap_name
 from sfumato.outputs.output import Output
 from sfumato.randomness import Key
 

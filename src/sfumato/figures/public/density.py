@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import make_group_panels, share_limits
-from sfumato.figures._sheet.style import use_house_style
 from sfumato.figures.public.distance import BELOW, Distance, compare_curves, measure_groups
 from sfumato.figures.public.grid import (
     Limits,
@@ -31,6 +29,8 @@ from sfumato.figures.public.grid import (
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protected_values import find_possible_range
 from sfumato.figures.public.protection import Named, Protection, judge_small_cells
+from sfumato.figures.sheet.sheet import make_group_panels, share_limits
+from sfumato.figures.sheet.style import use_house_style
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.units import Units

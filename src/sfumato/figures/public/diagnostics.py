@@ -17,7 +17,6 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import DataError, SfumatoError, did_you_mean
-from sfumato.figures._sheet.style import BLUE, DASHES, INK, Mark
 from sfumato.figures.public.grid import Grid, count_grid_cells, describe_lost_of_grids
 from sfumato.figures.public.heatmap import crop_to_grids
 from sfumato.figures.public.plot import Request, make_plot
@@ -31,6 +30,7 @@ from sfumato.figures.public.scatter import (
     measure_cloud,
 )
 from sfumato.figures.public.subjects import Group, Subjects
+from sfumato.figures.sheet.style import BLUE, DASHES, INK, Mark
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
 from sfumato.outputs.output import OutputRefused

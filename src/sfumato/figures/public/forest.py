@@ -12,17 +12,6 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import DataError, PlanError, SfumatoError, did_you_mean
-from sfumato.figures._sheet.sheet import (
-    draw_reference_line,
-    label_axes,
-    make_sheet,
-    name_row,
-    put_head_and_foot,
-    set_rows,
-    write_beside,
-)
-from sfumato.figures._sheet.style import BLUE, FAINT, INK, SMALL, use_house_style
-from sfumato.figures._sheet.text import format_number, format_records
 from sfumato.figures.public.diagnostics import (
     compute_leverage,
     count_support,
@@ -35,6 +24,17 @@ from sfumato.figures.public.distance import round_up_share
 from sfumato.figures.public.plot import Plot, make_request, record_plot
 from sfumato.figures.public.protection import Protection
 from sfumato.figures.public.subjects import Group, Subjects
+from sfumato.figures.sheet.sheet import (
+    draw_reference_line,
+    label_axes,
+    make_sheet,
+    name_row,
+    put_head_and_foot,
+    set_rows,
+    write_beside,
+)
+from sfumato.figures.sheet.style import BLUE, FAINT, INK, SMALL, use_house_style
+from sfumato.figures.sheet.text import format_number, format_records
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
 from sfumato.outputs.output import OutputRefused

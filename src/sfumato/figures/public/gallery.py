@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PlanError, SfumatoError
-from sfumato.figures._sheet.sheet import format_stamp
 from sfumato.figures.public.compare import compare
+from sfumato.figures.sheet.sheet import format_stamp
 from sfumato.progress import current_progress
 from sfumato.randomness import Key
 

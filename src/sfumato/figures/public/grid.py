@@ -14,9 +14,9 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.errors import PlanError
-from sfumato.figures._sheet.text import format_rough_share
 from sfumato.figures.public.distant import DistantColumn
 from sfumato.figures.public.subjects import pool_groups
+from sfumato.figures.sheet.text import format_rough_share
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.units import ALONE, Units, join_units

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import format_axis, make_panels
-from sfumato.figures._sheet.style import SMALL, use_house_style
 from sfumato.figures.public.distance import (
     IN_CORNERS,
     Distance,
@@ -33,6 +31,8 @@ from sfumato.figures.public.grid import (
 from sfumato.figures.public.plot import Request, join_names, make_plot, make_request
 from sfumato.figures.public.protected_values import find_possible_range
 from sfumato.figures.public.protection import judge_full_cells, judge_small_cells
+from sfumato.figures.sheet.sheet import format_axis, make_panels
+from sfumato.figures.sheet.style import SMALL, use_house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,6 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import PlanError
-from sfumato.figures._sheet.sheet import make_group_panels, share_limits
-from sfumato.figures._sheet.style import Mark, pick_marks, use_house_style
 from sfumato.figures.public.distance import (
     BELOW,
     Distance,
@@ -35,6 +33,8 @@ from sfumato.figures.public.grid import (
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_full_cells, judge_small_cells
 from sfumato.figures.public.subjects import pool_groups
+from sfumato.figures.sheet.sheet import make_group_panels, share_limits
+from sfumato.figures.sheet.style import Mark, pick_marks, use_house_style
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.units import join_units

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import SfumatoError
-from sfumato.figures._sheet.sheet import label_axes, make_sheet
-from sfumato.figures._sheet.style import SMALL, VERMILION, Mark, use_house_style
-from sfumato.figures._sheet.text import format_number, write
 from sfumato.figures.public.diagnostics import (
     NOT_REFITTED,
     Cloud,
@@ -18,6 +15,9 @@ from sfumato.figures.public.diagnostics import (
     read_model,
 )
 from sfumato.figures.public.plot import make_request
+from sfumato.figures.sheet.sheet import label_axes, make_sheet
+from sfumato.figures.sheet.style import SMALL, VERMILION, Mark, use_house_style
+from sfumato.figures.sheet.text import format_number, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,10 +13,6 @@ import polars as pl
 import polars.selectors as cs
 
 from sfumato.errors import SfumatoError
-from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import format_stamp, put_head_and_foot
-from sfumato.figures._sheet.style import INK, MOST_OVERLAID, Mark
-from sfumato.figures._sheet.text import format_records
 from sfumato.figures.public.distance import Distance
 from sfumato.figures.public.protected_values import STAYS, ProtectedValues, protect_values
 from sfumato.figures.public.protection import (
@@ -29,6 +25,10 @@ from sfumato.figures.public.protection import (
     resolve_rules,
 )
 from sfumato.figures.public.subjects import Subjects, select_subjects
+from sfumato.figures.sheet.picture import Picture
+from sfumato.figures.sheet.sheet import format_stamp, put_head_and_foot
+from sfumato.figures.sheet.style import INK, MOST_OVERLAID, Mark
+from sfumato.figures.sheet.text import format_records
 from sfumato.kernels.arrays import Integers
 from sfumato.outputs.output import Output, OutputRefused, digest_of
 from sfumato.outputs.rules import warn_of_figure, warn_of_shared_persons

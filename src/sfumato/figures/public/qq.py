@@ -9,8 +9,6 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import SfumatoError
-from sfumato.figures._sheet.sheet import label_axes, make_sheet
-from sfumato.figures._sheet.style import INK, Mark, use_house_style
 from sfumato.figures.public.diagnostics import (
     NOT_REFITTED,
     WHY,
@@ -23,6 +21,8 @@ from sfumato.figures.public.diagnostics import (
 from sfumato.figures.public.plot import make_request
 from sfumato.figures.public.protection import NOISY
 from sfumato.figures.public.subjects import to_dataset
+from sfumato.figures.sheet.sheet import label_axes, make_sheet
+from sfumato.figures.sheet.style import INK, Mark, use_house_style
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:

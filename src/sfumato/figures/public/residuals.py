@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.figures._sheet.sheet import label_axes, make_sheet
-from sfumato.figures._sheet.style import INK, Mark, use_house_style
 from sfumato.figures.public.diagnostics import (
     NOT_REFITTED,
     Cloud,
@@ -16,6 +14,8 @@ from sfumato.figures.public.diagnostics import (
     read_model,
 )
 from sfumato.figures.public.plot import make_request
+from sfumato.figures.sheet.sheet import label_axes, make_sheet
+from sfumato.figures.sheet.style import INK, Mark, use_house_style
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:

@@ -10,13 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import make_group_panels, share_limits
-from sfumato.figures._sheet.style import (
-    FAINT,
-    INK,
-    Mark,
-    use_house_style,
-)
 from sfumato.figures.public.distance import (
     IN_CORNERS,
     Distance,
@@ -38,6 +31,13 @@ from sfumato.figures.public.grid import (
 from sfumato.figures.public.heatmap import BINS, USUAL_BINS, measure_cells
 from sfumato.figures.public.plot import join_names, make_plot, make_request
 from sfumato.figures.public.protection import NOISY, judge_full_cells, judge_small_cells
+from sfumato.figures.sheet.sheet import make_group_panels, share_limits
+from sfumato.figures.sheet.style import (
+    FAINT,
+    INK,
+    Mark,
+    use_house_style,
+)
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import DataError, PlanError
-from sfumato.figures._sheet.style import MOST_MARKS
-from sfumato.figures._sheet.text import format_rough_share
 from sfumato.figures.public.distant import (
     DistantColumn,
     DistantRecords,
     pool_columns,
     summarise_records,
 )
+from sfumato.figures.sheet.style import MOST_MARKS
+from sfumato.figures.sheet.text import format_rough_share
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
 from sfumato.outputs.output import OutputRefused

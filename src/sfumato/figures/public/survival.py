@@ -16,15 +16,15 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import DataError, PlanError
-from sfumato.figures._sheet.sheet import make_group_panels
-from sfumato.figures._sheet.style import INK, SMALL, Mark, use_house_style
-from sfumato.figures._sheet.text import FINEST_COUNT, round_records, wrap_name, write
 from sfumato.figures.public.distance import Distance, measure_groups
 from sfumato.figures.public.grid import resolve_bins
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protected_values import protect_values
 from sfumato.figures.public.protection import Protection
 from sfumato.figures.public.subjects import Group, Subjects, select_subjects, to_dataset
+from sfumato.figures.sheet.sheet import make_group_panels
+from sfumato.figures.sheet.style import INK, SMALL, Mark, use_house_style
+from sfumato.figures.sheet.text import FINEST_COUNT, round_records, wrap_name, write
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.quantiles import (

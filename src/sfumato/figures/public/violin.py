@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from sfumato.figures._sheet.sheet import label_axes, make_sheet, name_row, set_rows
-from sfumato.figures._sheet.style import INK, Mark, pick_marks, use_house_style
 from sfumato.figures.public.box import read_box_off_counts
 from sfumato.figures.public.density import compute_densities
 from sfumato.figures.public.grid import Limits
 from sfumato.figures.public.plot import make_request
+from sfumato.figures.sheet.sheet import label_axes, make_sheet, name_row, set_rows
+from sfumato.figures.sheet.style import INK, Mark, pick_marks, use_house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

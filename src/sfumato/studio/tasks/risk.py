@@ -33,14 +33,14 @@ from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
 from sfumato.progress import current_progress
 from sfumato.report.answers import answer_for_original
-from sfumato.risk._least_known import CombinationRisk, KnownRows, list_combination_risks
-from sfumato.risk._peers.groups import (
+from sfumato.risk.least_known import CombinationRisk, KnownRows, list_combination_risks
+from sfumato.risk.peers import Peers
+from sfumato.risk.protection.groups import (
     assign_groups,
     at_or_below,
     group_by_protection,
     order_by_similarity,
 )
-from sfumato.risk.peers import Peers
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.run import assess
 from sfumato.run.exposure import list_exposed_records

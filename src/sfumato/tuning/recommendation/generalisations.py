@@ -18,8 +18,8 @@ from sfumato.kernels.arrays import AnyIntegers
 from sfumato.methods.coarsen import Coarsen
 from sfumato.methods.drop import Drop
 from sfumato.methods.recode import Recode
-from sfumato.risk._peers.distinct_records import DistinctRecords
-from sfumato.risk._peers.equal_widths import (
+from sfumato.risk.protection.distinct_records import DistinctRecords
+from sfumato.risk.protection.equal_widths import (
     EqualWidths,
     OrderedValues,
     is_above,
@@ -82,7 +82,7 @@ def list_generalisations(
     Examples
     --------
     >>> import polars as pl
-    >>> from sfumato.risk._peers.distinct_records import find_distinct_records
+    >>> from sfumato.risk.protection.distinct_records import find_distinct_records
     >>> data = Dataset(pl.DataFrame({"age": [30, 31, 40, 41], "ill": [0, 1, 1, 0]}))
     >>> records = find_distinct_records(data, "ill", ["age"])
     >>> coarsest = list_generalisations(data, records, 0, 2, 1)[-1]

@@ -16,7 +16,7 @@ from sfumato.errors import MeasureError
 from sfumato.methods.drop import Drop
 from sfumato.parameters import write_short
 from sfumato.progress import current_progress
-from sfumato.risk._peers.distinct_records import (
+from sfumato.risk.protection.distinct_records import (
     DistinctRecords,
     find_distinct_records,
     read_threshold,

@@ -12,7 +12,7 @@ from sfumato.cells.classes import CellCodes, count_distinct, find_persons
 from sfumato.data import Dataset
 from sfumato.kernels.arrays import Codes, Integers, Mask
 from sfumato.progress import current_progress
-from sfumato.risk._peers.distinct_records import DistinctRecords, code_rows
+from sfumato.risk.protection.distinct_records import DistinctRecords, code_rows
 from sfumato.tuning.recommendation.generalisations import (
     Generalisation,
     drop_variable,

@@ -13,13 +13,13 @@ from sfumato.errors import MeasureError
 from sfumato.io.frames import wrap
 from sfumato.parameters import write_short
 from sfumato.progress import current_progress
-from sfumato.risk._peers.distinct_records import (
+from sfumato.risk.protection.distinct_records import (
     DistinctRecords,
     find_distinct_records,
     read_threshold,
 )
-from sfumato.risk._peers.equal_widths import list_widths, order_distinct, widths
-from sfumato.risk._peers.gains import gains
+from sfumato.risk.protection.equal_widths import list_widths, order_distinct, widths
+from sfumato.risk.protection.gains import gains
 from sfumato.tuning.recommendation.generalisations import (
     ProtectedCounter,
     Step,
