@@ -15,6 +15,9 @@ from sfumato.randomness import Draws
 
 THEN = "then "
 """Begins the names of further exchanges: one tier may have more of them than another."""
+_DIGITS = 12
+"""Decimals of a computed matrix. Draws are known by it, and the last bits of linear algebra differ
+from processor to processor: with all of them, each processor would draw other categories."""
 
 
 def multiply_again(stated: Sequence[Floats], again: Sequence[bool]) -> list[Floats]:
@@ -27,7 +30,7 @@ def multiply_again(stated: Sequence[Floats], again: Sequence[bool]) -> list[Floa
     """
     totals: list[Floats] = []
     for matrix, further in zip(stated, again, strict=True):
-        totals.append(totals[-1] @ matrix if further else matrix)
+        totals.append((totals[-1] @ matrix).round(_DIGITS) if further else matrix)
     return totals
 
 
@@ -51,7 +54,7 @@ def chain_matrices(totals: Sequence[Floats], name: str, hint: str) -> list[Float
                 "tier has the matrix of the next one, so both together would tell more.",
                 hint=hint,
             )
-        further.append(matrix)
+        further.append(matrix.round(_DIGITS))
     return further
 
 
