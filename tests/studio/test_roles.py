@@ -72,6 +72,37 @@ def test_a_person_decides_and_builds_a_plan(tab):
     assert "The first plan is in place" in tab.locator(".flash").first.inner_text()
 
 
+FETCH_ITSELF = """async (when) => {
+  const source = document.querySelector('script[type=module][src$="studio.js"]').src;
+  const { refresh } = await import(source);
+  const again = () => [0, 20, 100].forEach((wait) => setTimeout(refresh, wait));
+  if (when) document.addEventListener(when, again, { once: true }); else await refresh();
+}"""
+"""What a page does when a job ends: at once, or while the answer to a click is on its way."""
+
+
+def test_a_page_that_fetches_itself_overtakes_no_click_and_loses_no_message(tab):
+    tab.get_by_text("Try it").first.click()
+    tab.wait_for_selector("table.preview")
+    settle(tab)
+    tab.get_by_role("link", name="Continue to Roles").click()
+    tab.wait_for_selector("table.roles")
+    settle(tab)
+    tab.evaluate(FETCH_ITSELF, "submit")
+    tab.get_by_role("button", name="Accept all suggestions").click()
+    message = tab.locator("main > .flash", has_text="Suggestions accepted:")
+    message.wait_for()
+    settle(tab)
+    # What was said stays when the page fetches itself once more, and goes with the next click.
+    tab.evaluate(FETCH_ITSELF, "")
+    settle(tab)
+    assert message.count() == 1
+    tab.get_by_role("link", name="Continue to Risk").or_(
+        tab.get_by_role("link", name="Risk", exact=True)
+    ).first.click()
+    message.wait_for(state="detached")
+
+
 def test_keys_come_before_the_roles_of_several_tables(tab):
     tab.get_by_text("Try it").nth(1).click()
     tab.wait_for_selector("svg .box")

@@ -6,10 +6,20 @@
 const main = () => document.getElementById("main");
 const dialog = () => document.getElementById("dialog");
 
-// A click on a link or a form counts only if no later one has overtaken it.
-let turn = 0;
+// A click on a link or a form counts only if no later one has overtaken it. A page that fetches
+// itself overtakes none: what is on its way is newer. No message is lost with an answer that is.
+let turn = 0, onTheirWay = 0, unread = [];
+const MESSAGES = "main > .flash[role=alert]";
 
-async function load(url, options = {}, { push = true, keepScroll = false, keepTyped = false } = {}) {
+async function load(url, options = {}, how = {}) {
+  if (how.byItself && onTheirWay) return;
+  onTheirWay += how.byItself ? 0 : 1;
+  try { await exchange(url, options, how); } finally { onTheirWay -= how.byItself ? 0 : 1; }
+  if (!onTheirWay) main().prepend(...unread.splice(0));
+  prepare();
+}
+
+async function exchange(url, options, { push = true, keepScroll = false, byItself = false }) {
   const mine = ++turn;
   main().setAttribute("aria-busy", "true");
   let answer, page;
@@ -21,19 +31,20 @@ async function load(url, options = {}, { push = true, keepScroll = false, keepTy
     show("The studio does not answer. Is it still running in its terminal?");
     return;
   }
-  if (mine !== turn) return;
+  if (mine !== turn) return unread.push(...page.querySelectorAll(MESSAGES));
   if (!page.getElementById("main")) {
     main().removeAttribute("aria-busy");
     show(page.querySelector("h1")?.textContent ?? "Something went wrong.");
     return;
   }
+  if (byItself) unread.push(...document.querySelectorAll(MESSAGES));
   // Another page begins at its top. On the same one, what a refused form held is still there.
   const same = new URL(answer.url).pathname === location.pathname;
   const refused = same && options.method === "POST" && page.querySelector("main > .flash.bad") !== null;
   const focus = document.activeElement?.id;
   const open = [...document.querySelectorAll("details[open][id]")].map((item) => item.id);
   const scroll = window.scrollY;
-  const typed = keepTyped || refused ? collectTyped() : [];
+  const typed = byItself || refused ? collectTyped() : [];
   document.title = page.title;
   document.body.className = page.body.className;
   document.body.dataset.events = page.body.dataset.events ?? "";
@@ -48,10 +59,9 @@ async function load(url, options = {}, { push = true, keepScroll = false, keepTy
   if (push && answer.url !== location.href) history.pushState({}, "", answer.url);
   if (keepScroll && same) window.scrollTo(0, scroll); else if (push) window.scrollTo(0, 0);
   if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
-  prepare();
 }
 
-const refresh = () => load(location.href, {}, { push: false, keepScroll: true, keepTyped: true });
+const refresh = () => load(location.href, {}, { push: false, keepScroll: true, byItself: true });
 
 // A page that fetches itself must not take away what somebody is just filling in.
 function collectTyped() {
