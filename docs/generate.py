@@ -46,7 +46,6 @@ _CLASSES = {
     },
     "Plans": {
         "Plan": "plan",
-        "LinkedPlan": "plan.linked",
         "Target": "plan.targets",
         "Writing": "plan",
     },
@@ -60,7 +59,7 @@ _CLASSES = {
     },
     "Releases": {
         "Release": "release",
-        "LinkedRelease": "run.linked",
+        "LinkedRelease": "run.tables",
         "TieredRelease": "run.tiers",
         "Key": "randomness",
         "Tuned": "tuning.result",

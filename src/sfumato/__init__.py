@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sfumato.figures import public as plots
     from sfumato.outputs import tables
     from sfumato.plan import Plan
-    from sfumato.plan.linked import LinkedPlan
     from sfumato.randomness import Key
     from sfumato.release import Release
     from sfumato.risk import attacks as attackers
@@ -56,7 +55,6 @@ _HOMES = {
     "Growth": "cells.noise.scales",
     "Key": "randomness",
     "Laplace": "cells.noise.description",
-    "LinkedPlan": "plan.linked",
     "LinkedTables": "data.linked",
     "Misclassification": "cells.noise.description",
     "Plan": "plan",
@@ -107,7 +105,6 @@ __all__ = [
     "Growth",
     "Key",
     "Laplace",
-    "LinkedPlan",
     "LinkedTables",
     "Misclassification",
     "Plan",

@@ -103,6 +103,8 @@ class Measure(ABC):
     """The engines on which it runs."""
     counts_persons: ClassVar[bool] = False
     """Whether it counts persons where they have several rows. A risk that does not is refused."""
+    of_secrets: ClassVar[bool] = False
+    """Whether it says what people who look alike give away of a confidential variable."""
     as_written: ClassVar[bool] = False
     """Whether an attack needs variables as the step wrote them, changed by no later one."""
 
@@ -119,6 +121,15 @@ class Measure(ABC):
     def find_number(cls, name: str) -> Number | None:
         """What is declared of one of its numbers."""
         return next((number for number in cls.numbers if number.name == name), None)
+
+    @classmethod
+    def joined_numbers(cls) -> tuple[str, ...]:
+        """Its numbers that are measured in the joined view of several tables; empty: none is."""
+        return tuple(number.name for number in cls.numbers if number.joined != "no")
+
+    def require_joined(self, label: str) -> None:
+        """Refuse parameters that the joined view of several tables does not know."""
+        del label
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -68,6 +68,8 @@ class Method(ABC):
     or in those at these positions. What is not here it carries out on any data."""
     runs_on: ClassVar[tuple[str, ...]] = ("local",)
     """The engines on which it runs."""
+    over_tables: ClassVar[bool] = False
+    """Whether it works over several linked tables at once; see `sf.Plan`."""
     tiered: ClassVar[tuple[str, ...]] = ()
     """Parameters in which tiers of a plan may differ: sizes of noise, each the smaller and more."""
 
@@ -124,6 +126,10 @@ class Method(ABC):
         """The parameters with which a measure that it `reports` or `informs` is taken."""
         del name
         return {}
+
+    def require_over_tables(self, number: int) -> None:
+        """Refuse parameters that make no sense over several tables; `number` is of the step."""
+        del number
 
     def explain_refusal(self, engine: Engine) -> str:
         """Why these parameters do not run on an engine that others run on; empty where they do."""

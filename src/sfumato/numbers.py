@@ -41,6 +41,8 @@ class Number:
     meaning : a line for people, where the first line of the measure does not say it.
     also : what others call it, for the hint to who looks for that.
     usual : whether plans often ask for it: forms offer it before the others.
+    joined : whether a target can be set on it for the joined view of several tables. "held": the
+        strictest target of a table holds there too, unless the plan sets one.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class Number:
     meaning: str = ""
     also: tuple[str, ...] = ()
     usual: bool = False
+    joined: Literal["no", "measured", "held"] = "no"
 
     @property
     def better(self) -> Literal["lower", "higher"]:

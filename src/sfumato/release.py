@@ -29,7 +29,7 @@ from sfumato.io import frames
 from sfumato.kernels.arrays import Positions
 from sfumato.method import Fitted
 from sfumato.parameters import list_settings
-from sfumato.plan import Plan
+from sfumato.plan import WHOLE, Plan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress
 from sfumato.randomness import Key, keyed_order
@@ -94,6 +94,26 @@ class Release:
     def data(self) -> Any:
         """The protected data as a frame of the user's own library."""
         return self.dataset.frame
+
+    @property
+    def tables(self) -> dict[str, Release]:
+        """The release of each table by its name; of one table, that is this release."""
+        return {WHOLE: self}
+
+    @property
+    def records(self) -> int:
+        """How many records are released."""
+        return len(self.dataset)
+
+    @property
+    def all_judgements(self) -> Sequence[Judgement]:
+        """The verdict; of several tables also that on each of them."""
+        return self.verdict
+
+    @property
+    def all_evidence(self) -> Mapping[str, Evidence]:
+        """What was measured; of several tables also of each of them."""
+        return self.evidence
 
     @cached_property
     def case(self) -> Case:

@@ -18,7 +18,7 @@ from sfumato.storage.verifying import verify_release
 KEY = sf.Key(bytes(range(32)))
 
 
-def protect(cohort, intervals: int = 3, key: sf.Key | None = KEY) -> sf.Release:
+def protect(cohort: sf.Dataset, intervals: int = 3, key: sf.Key | None = KEY) -> sf.Release:
     steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=intervals)]
     plan = sf.Plan(
         schema=cohort.schema,

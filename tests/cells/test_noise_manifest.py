@@ -42,7 +42,7 @@ def people() -> sf.Dataset:
     return sf.Dataset(frame, schema)
 
 
-def release(people, *steps, noise=None) -> sf.Release:
+def release(people: sf.Dataset, *steps, noise=None) -> sf.Release:
     plan = sf.Plan(schema=people.schema, steps=[*steps, DROP], release=Writing(noise=noise))
     return sf.protect(people, plan, key=KEY)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.command_line import sfumato
 from tests.run.test_linked import make_hospital
 
-from sfumato.plan.linked import LinkedPlan
+from sfumato.plan import Plan
 
 PLAN = """
 person = "patients.patient"
@@ -58,7 +58,7 @@ def test_inspect_suggests_keys_and_writes_a_plan_that_reads(folder, tmp_path):
         "lab.stay": "stays.stay",
     }
     assert found["person"] == "patients.patient"
-    plan = LinkedPlan.load(tmp_path / "first.toml")
+    plan = Plan.load(tmp_path / "first.toml")
     assert list(plan.tables) == ["lab", "patients", "stays"]
     assert plan.tables["patients"].schema["name"].role == "direct"
     shown = sfumato("inspect", folder)

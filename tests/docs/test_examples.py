@@ -77,9 +77,8 @@ def _check_numbers(passage: Passage, session: Session, page: Path) -> None:
 def test_whole_plans_parse(page):
     for block in blocks(page):
         if block.language == "toml" and block.text.startswith("version = 1"):
-            kind = sf.LinkedPlan if "\n[tables." in block.text else sf.Plan
-            plan = kind.parse(block.text)
-            assert kind.parse(plan.text()) == plan
+            plan = sf.Plan.parse(block.text)
+            assert sf.Plan.parse(plan.text()) == plan
 
 
 @each_page

@@ -379,6 +379,74 @@ def demo() -> Entries:
     }
 
 
+def families() -> Entries:
+    """Three linked tables, persons with several visits, and tiers of noise and of categories."""
+    from tests.adversary.test_tiers import CATEGORIES, DATA, release_tiers
+    from tests.run.test_linked import KEYS, LESS, PERSON, make_hospital, make_plan
+
+    frames = make_hospital(120)
+    alike = sf.methods.KAnonymity(k=4)
+    noise = sf.methods.Noise(variables=["age"], variance_share=0.1)
+    plan = make_plan(
+        shared=[alike, sf.methods.ShiftDates(window=28)],
+        patients=[noise], targets={"k.min": 4}, evaluate=[LESS],
+    )  # fmt: skip
+    made = sf.protect(frames, plan, key=KEY)
+    found: Entries = {"tables plan": plan.text(), "tables commented": plan.text(comments=True)}
+    found |= {f"tables {name}": exact(pl.DataFrame(frame)) for name, frame in made.data.items()}
+    found["tables manifest"] = lines(made.manifest)
+    found["tables lights"] = lines(made.lights.plain())
+    found |= {f"tables evidence {name}": evidence_numbers(e) for name, e in made.evidence.items()}
+    found |= {f"tables attack {name}": evidence_numbers(e) for name, e in made.attacks.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        where = made.write(Path(folder) / "release", ledger=False)
+        listed = sorted(one for one in where.rglob("*") if one.is_file())
+        found["tables files"] = [str(one.relative_to(where)) for one in listed]
+        custody = json.loads((where / "custody" / "custody.json").read_text("utf-8"))
+        found["tables custody"] = sorted(custody)
+    linked = sf.LinkedTables(
+        {name: sf.Dataset(pl.DataFrame(frame)) for name, frame in frames.items()},
+        keys=KEYS, person=PERSON,
+    )  # fmt: skip
+    found["tables joined"] = exact(linked.join().frame)
+    found |= persons()
+    for case, (step, changes) in CATEGORIES.items():
+        for tier, frame in release_tiers(step, changes, KEY).items():
+            found[f"tiers {case} {tier}"] = exact(frame)
+    sizes = [{"variance_share": size} for size in (0.1, 0.2, 0.4)]
+    noised = sf.methods.Noise(variables=["bmi", "glucose"], variance_share=0.1)
+    found |= {f"tiers noise {tier}": exact(frame)
+              for tier, frame in release_tiers(noised, sizes, KEY).items()}  # fmt: skip
+    assert len(DATA)
+    return found
+
+
+def persons() -> Entries:
+    """What each method and measure makes of people who have several rows."""
+    some = cohort().frame
+    rows = np.random.default_rng(8).integers(0, 150, 300)
+    visits = pl.DataFrame(some)[rows].with_columns(
+        pl.Series("patient", [f"P{row:03d}" for row in rows]),
+        pl.Series("visit", np.arange(300) % 7 + 20.0),
+    )
+    schema: dict[str, Any] = {
+        **sf.datasets.cohort_schema(), "patient": "person", "visit": "quasi",
+    }  # fmt: skip
+    data = sf.Dataset(visits, sf.Schema(schema))
+    blurred = sf.methods.Noise(variables=["visit"], variance_share=0.2).apply(data, key=KEY)
+    found: Entries = {}
+    for name, method in _entries("methods"):
+        for at, example in enumerate(method.examples[:2]):
+            made = attempted(partial(method(**example).apply, data, key=KEY))
+            found[f"persons {name} {at}"] = made if isinstance(made, str) else exact(made.frame)
+    for name, measure in _entries("risk", "utility"):
+        for at, example in enumerate(measure.examples[:2]):
+            pair = (data, blurred) if measure(**example).of == "pair" else (data,)
+            take = partial(measure(**example).measure, *pair)
+            found[f"persons {name} {at}"] = attempted(partial(_told, take))
+    return found
+
+
 def shared_plans() -> Entries:
     """The first plans of `sfumato inspect` for Titanic and for 3,000 records of Adult."""
     from typer.testing import CliRunner
@@ -803,6 +871,7 @@ GROUPS: dict[str, Callable[[], Entries]] = {
     "methods": methods,
     "measures": measures,
     "demo": demo,
+    "families": families,
     "shared plans": shared_plans,
     "figures": figures,
     "pictures": pictures,

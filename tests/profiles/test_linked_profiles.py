@@ -76,12 +76,12 @@ def test_a_plan_that_asks_for_less_claims_nothing_and_is_amber():
 def test_a_plan_with_a_profile_reads_back_as_it_was_written():
     for name in ("ema-0070", "wp216", "hipaa-safe-harbor", "hipaa-expert", "opensafely"):
         plan = plan_for(12, profile=name)
-        assert sf.LinkedPlan.parse(plan.text()) == plan
-        assert sf.LinkedPlan.parse(plan.text(comments=True)) == plan
+        assert sf.Plan.parse(plan.text()) == plan
+        assert sf.Plan.parse(plan.text(comments=True)) == plan
     with pytest.raises(PlanError, match="ema-0070"):
-        sf.LinkedPlan.parse('profile = "ema-007"\n' + plan_for(12, profile=None).text())
+        sf.Plan.parse('profile = "ema-007"\n' + plan_for(12, profile=None).text())
     with pytest.raises(PlanError, match="profile of its own"):
-        sf.LinkedPlan(tables={"a": sf.Plan(profile="ema-0070")}, keys={}, person="a.id", targets={})
+        sf.Plan(tables={"a": sf.Plan(profile="ema-0070")}, keys={}, person="a.id", targets={})
 
 
 def test_what_is_not_measured_in_the_joined_view_holds_in_every_table():
@@ -98,7 +98,7 @@ def test_identifiers_left_in_one_table_break_the_rule_of_all(tmp_path):
                               profile="hipaa-safe-harbor").plan  # fmt: skip
     text = found.text().replace("test = { kind", 'test = { role = "quasi", kind')
     text = text.replace("value = { kind", 'value = { role = "sensitive", kind')
-    plan = sf.LinkedPlan.parse(text)
+    plan = sf.Plan.parse(text)
     with pytest.raises(TargetError, match=r"names_left at most 0 \(in lab\)"):
         sf.protect(make_hospital(120), plan, key=KEY)
     allowed = "".join(
@@ -106,7 +106,7 @@ def test_identifiers_left_in_one_table_break_the_rule_of_all(tmp_path):
         for name, keys in (("patients", ["patient"]), ("stays", ["patient", "stay"]),
                            ("lab", ["stay"]))
     )  # fmt: skip
-    release = sf.protect(make_hospital(120), sf.LinkedPlan.parse(text + allowed), key=KEY)
+    release = sf.protect(make_hospital(120), sf.Plan.parse(text + allowed), key=KEY)
     assert release.dossier is not None
     rows = {row.rule.name: row for row in release.dossier.rows}
     assert {rows[name].met for name in ("names", "places", "dates")} == {True}
@@ -119,7 +119,7 @@ def test_inspect_of_a_folder_writes_a_plan_for_a_profile(tmp_path):
         frame.write_csv(place / f"{name}.csv")
     done = sfumato("inspect", place, "--plan", tmp_path / "plan.toml", "--profile", "ema-0070")
     assert done.returncode == 0, done.stderr
-    plan = sf.LinkedPlan.load(tmp_path / "plan.toml")
+    plan = sf.Plan.load(tmp_path / "plan.toml")
     assert plan.profile == "ema-0070"
     assert {target.name: target.plain() for target in plan.targets} == {
         "k": {"min": 12.0},

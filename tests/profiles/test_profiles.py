@@ -24,7 +24,6 @@ from sfumato.outputs import Log, OutputRefused, Rules
 from sfumato.outputs.tables.crosstabs import crosstab
 from sfumato.outputs.tables.table import Table
 from sfumato.plan.first_plan import first_plan
-from sfumato.plan.profile import list_weaker
 from sfumato.plan.targets import measures_for, read_targets
 from sfumato.profiles import list_profiles, load_profile
 from sfumato.risk.identifiers_left import IdentifiersLeft
@@ -562,7 +561,7 @@ def test_a_profile_fills_what_the_plan_leaves_open_and_survives_the_file():
         "k": {"min": 15.0},
         "prosecutor": {"max": 0.09},
     }
-    assert list_weaker(plan) == ()
+    assert plan.list_weaker() == ()
     again = sf.Plan.parse(plan.text(comments=True))
     assert (again, again.digest) == (plan, plan.digest)
     assert plan.with_schema({"age": "quasi"}).profile == "ema-0070"
@@ -583,7 +582,7 @@ def test_a_profile_fills_what_the_plan_leaves_open_and_survives_the_file():
     ],
 )  # fmt: skip
 def test_a_plan_that_asks_for_less_is_told(parts, line):
-    (said, *others) = list_weaker(sf.Plan(profile="ema-0070", **parts))
+    (said, *others) = sf.Plan(profile="ema-0070", **parts).list_weaker()
     assert said.startswith(line)
     assert not others
 

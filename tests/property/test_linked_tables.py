@@ -48,7 +48,7 @@ def clinics(draw):
 
 def make_plan(k: int, *, row_counts: bool, steps, noise: bool = False, targets: bool = True):
     of_visits = [sf.methods.Noise(variables=["height"], sd_share=0.5)] if noise else []
-    return sf.LinkedPlan(
+    return sf.Plan(
         tables={
             "persons": sf.Plan(schema={"sex": "quasi", "age": "quasi"}),
             "visits": sf.Plan(schema={"ward": "quasi", "height": "sensitive"}, steps=of_visits),
@@ -196,7 +196,7 @@ def test_two_releases_together_are_counted_as_in_plain_python(tables, row_counts
         own = plan.tables[table]
         drop = sf.methods.Drop(variables=[variable])
         changed = sf.Plan(schema=own.schema, steps=[*own.steps, drop])
-        plan = sf.LinkedPlan(
+        plan = sf.Plan(
             tables={**plan.tables, table: changed}, keys=KEYS, person="persons.id",
             evaluate=plan.evaluate,
         )  # fmt: skip

@@ -58,10 +58,8 @@ def make_hospital(patients: int = 60, seed: int = 3) -> dict[str, pl.DataFrame]:
     }
 
 
-def make_plan(
-    *, shared=(), targets=None, evaluate=(), stays=(), patients=(), **rest
-) -> sf.LinkedPlan:
-    return sf.LinkedPlan(
+def make_plan(*, shared=(), targets=None, evaluate=(), stays=(), patients=(), **rest) -> sf.Plan:
+    return sf.Plan(
         tables={
             "patients": sf.Plan(
                 schema={"name": "direct", "age": "quasi", "sex": "quasi", "born": "other"},
@@ -102,7 +100,7 @@ def test_single_tables_that_meet_k_do_not_meet_it_when_the_joined_view_does_not(
     for name, frame in (("people", people), ("visits", visits)):
         alone = sf.Dataset(frame, sf.Schema({"id": "person", **tables[name].schema}))
         assert sf.risk.Uniqueness().measure(alone).details["k"] >= 2
-    plan = sf.LinkedPlan(tables=tables, keys={"visits.id": "people.id"}, person="people.id")
+    plan = sf.Plan(tables=tables, keys={"visits.id": "people.id"}, person="people.id")
     with pytest.raises(TargetError) as missed:
         sf.protect({"people": people, "visits": visits}, plan, key=KEY)
     assert "joined view" in str(missed.value)
@@ -121,7 +119,7 @@ def test_who_knows_everything_counts_and_not_only_who_knows_one_row():
         {"id": [i for i in range(6) for _ in "ab"], "ward": [w for pair in pairs for w in pair]}
     )
     tables = {"people": sf.Plan(), "visits": sf.Plan(schema={"ward": "quasi"})}
-    plan = sf.LinkedPlan(
+    plan = sf.Plan(
         tables=tables, keys={"visits.id": "people.id"}, person="people.id", targets={"k.min": 3}
     )
     with pytest.raises(TargetError) as missed:
@@ -145,7 +143,7 @@ def make_clinic(**rest):
             schema={"ward": "quasi", "ill": "sensitive"}, targets=rest.pop("of_visits", {})
         ),
     }
-    plan = sf.LinkedPlan(tables=tables, keys={"visits.id": "people.id"}, person="people.id", **rest)
+    plan = sf.Plan(tables=tables, keys={"visits.id": "people.id"}, person="people.id", **rest)
     return {"people": pl.DataFrame(SEXES), "visits": pl.DataFrame(DIAGNOSES)}, plan
 
 
@@ -214,7 +212,7 @@ def test_what_one_table_gives_away_of_another_is_an_attack(tmp_path):
         ),
         "stays": plan.tables["stays"].with_schema(schema),
     }
-    release = protect(frames, sf.LinkedPlan(tables=tables, keys=KEYS, person=PERSON))
+    release = protect(frames, sf.Plan(tables=tables, keys=KEYS, person=PERSON))
     found = release.attacks["stays with what its keys lead to"]
     assert found.value > 0.9
     assert found.details["worst_variable"] == "patients.age"
@@ -285,7 +283,7 @@ def test_days_of_a_grandchild_without_the_person_are_shifted_alike_too():
     plan = make_plan(shared=[sf.methods.ShiftDates(window=364)])
     schema = sf.Schema({"test": "quasi", "value": "other", "sampled": "other"})
     tables = {**plan.tables, "lab": sf.Plan(schema=schema)}
-    plan = sf.LinkedPlan(tables=tables, keys=KEYS, person=PERSON, steps=plan.steps)
+    plan = sf.Plan(tables=tables, keys=KEYS, person=PERSON, steps=plan.steps)
     data = protect(frames, plan).data
     both = data["lab"].join(data["stays"], on="stay")
     assert (both["sampled"] == both["admitted"]).all()
@@ -346,7 +344,7 @@ def test_what_is_constant_within_a_person_stays_so_and_is_noised_once():
             steps=plan.tables["stays"].steps,
         ),
     }
-    data = protect(frames, sf.LinkedPlan(tables=tables, keys=KEYS, person=PERSON)).data
+    data = protect(frames, sf.Plan(tables=tables, keys=KEYS, person=PERSON)).data
     assert (data["stays"].group_by("patient").agg(pl.col("height").n_unique())["height"] == 1).all()
 
 
@@ -389,11 +387,11 @@ def test_what_a_table_cannot_do_names_the_table():
         protect({"patients": frames["patients"], "stays": frames["stays"]}, make_plan())
     plan = make_plan()
     tables = {**plan.tables, "stays": plan.tables["stays"].with_schema({"patient": "quasi"})}
-    plan = sf.LinkedPlan(tables=tables, keys=KEYS, person=PERSON)
+    plan = sf.Plan(tables=tables, keys=KEYS, person=PERSON)
     with pytest.raises(SchemaError, match=r"'stays\.patient' is a key"):
         protect(frames, plan)
     with pytest.raises(PlanError, match="one for several tables a Dataset for each"):
-        sf.protect(frames, sf.Plan())  # type: ignore[call-overload]
+        sf.protect(frames, sf.Plan())
 
 
 def test_a_plan_reads_back_as_it_was_written():
@@ -406,9 +404,12 @@ def test_a_plan_reads_back_as_it_was_written():
         files={"lab": "laboratory values.csv"},
     )
     for comments in (False, True):
-        assert sf.LinkedPlan.parse(plan.text(comments=comments)) == plan
-    with pytest.raises(PlanError, match="plan for several tables"):
-        sf.Plan.parse(plan.text())
+        assert sf.Plan.parse(plan.text(comments=comments)) == plan
+    # What works with one table says so; it does not go on without roles.
+    patients = sf.Dataset(make_hospital()["patients"])
+    for one_table in (sf.tune, sf.sweep, sf.protect):
+        with pytest.raises(PlanError, match="several tables"):
+            one_table(patients, plan)
 
 
 def write(release, folder, **options):
@@ -465,7 +466,7 @@ def test_every_changed_file_is_found(written, victim):
 
 def test_a_released_row_that_lost_its_parent_is_found(written):
     folder, _, _ = written
-    from sfumato.storage.linked import verify_tables
+    from sfumato.storage.tables import verify_tables
 
     lines = (folder / "patients.csv").read_text().splitlines()
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -529,7 +530,7 @@ def test_an_earlier_release_of_the_persons_alone_counts(tmp_path):
         ),
         "visits": sf.Plan(schema={"ward": "quasi"}),
     }
-    plan = sf.LinkedPlan(
+    plan = sf.Plan(
         tables=tables, keys={"visits.id": "people.id"}, person="people.id", targets={"k.min": 5}
     )
     release = sf.protect({"people": people, "visits": visits}, plan, key=KEY)
@@ -552,7 +553,7 @@ def test_nothing_is_left_behind_when_the_disk_fails(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sfumato.storage.linked.put_folder_in_place", fail)
+    monkeypatch.setattr("sfumato.storage.writing.put_folder_in_place", fail)
     with pytest.raises(sf.SfumatoError, match="could not be written"):
         write(release, tmp_path / "release")
     assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == []
@@ -565,7 +566,7 @@ def test_names_cannot_put_anything_into_a_page(tmp_path):
     plan = make_plan()
     tables = {**plan.tables, "lab": sf.Plan(schema={odd: "quasi", "value": "other"})}
     folder = write(
-        protect(frames, sf.LinkedPlan(tables=tables, keys=KEYS, person=PERSON)), tmp_path / "r"
+        protect(frames, sf.Plan(tables=tables, keys=KEYS, person=PERSON)), tmp_path / "r"
     )
     for page in ("report.html", "codebook.html", "custody/report.html"):
         assert "<script" not in (folder / page).read_text()

@@ -120,9 +120,9 @@ def test_linked_tables_are_tried_together_and_compared_each(hospital):
     tried = ask(hospital, "try_plan")
     assert [row["measure"].partition(".")[0] for row in tried["targets"]] == ["joined view"]
     variables = ask(hospital, "list_variables")
-    assert set(variables) == {*hospital.linked_plan.tables, ""}
+    assert set(variables) == {*hospital.plan.tables, ""}
     assert not any(row["name"] == "stays.patient_id" for row in variables[""])
-    step = hospital.linked_plan.steps[0]
+    step = hospital.plan.steps[0]
     checked = ask(hospital, "check_step", part="", position=0, method=step.name, settings={"k": 4})
     assert "patients.sex" in checked["treats"]
     assert "patients.postcode" not in checked["treats"]

@@ -15,9 +15,8 @@ import pytest
 import sfumato as sf
 from sfumato.errors import PlanError, SchemaError
 from sfumato.parameters import list_settings
-from sfumato.plan.linked import LinkedPlan
+from sfumato.plan import Plan
 from sfumato.studio.drawings import draw_forest, draw_map, make_axis
-from sfumato.studio.plan_parts import get_part, list_methods, list_parts, replace_part
 from sfumato.studio.session import Session, Sessions
 from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work, list_tasks
@@ -234,21 +233,21 @@ def test_a_branch_is_measured_by_the_numbers_of_its_release(work):
 
 
 def test_cards_of_linked_tables_change_the_plan_of_their_table():
-    plan = LinkedPlan(
+    plan = Plan(
         tables={"patients": sf.Plan(schema={"sex": "quasi"}), "visits": sf.Plan()},
         keys={"visits.patient": "patients.patient"},
         person="patients.patient",
     )
-    assert list_parts(plan) == ["patients", "visits", ""]
+    assert plan.parts == ["patients", "visits", ""]
     step = sf.methods.Recode(variables=["sex"], fewest=3)
-    changed = replace_part(plan, "patients", steps=[step])
-    assert get_part(changed, "patients").steps == (step,)
+    changed = plan.replace_part("patients", steps=[step])
+    assert changed.get_part("patients").steps == (step,)
     assert not changed.steps
-    assert set(list_methods(plan, "")) < set(list_methods(plan, "visits"))
+    assert set(plan.list_methods("")) < set(plan.list_methods("visits"))
     with pytest.raises(PlanError, match="does not work over several tables"):
-        replace_part(plan, "", steps=[step])
+        plan.replace_part("", steps=[step])
     with pytest.raises(PlanError, match="no table 'patient'"):
-        get_part(plan, "patient")
+        plan.get_part("patient")
 
 
 def test_an_axis_has_round_ticks_and_keeps_to_its_ends():

@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 import sfumato as sf
 from sfumato.cli.app import app
 from sfumato.errors import PlanError
-from sfumato.storage import linked as linked_writing
 from sfumato.storage import writing
 from sfumato.storage.contents import TRAIL_FILE, digest_files
 from sfumato.storage.verifying import is_intact, verify_release
@@ -104,7 +103,6 @@ def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """The custody record says when it was written; nothing else differs from day to day."""
     stopped = type("dt", (), {"datetime": _Clock, "UTC": dt.UTC, "date": dt.date})
     monkeypatch.setattr(writing, "dt", stopped)
-    monkeypatch.setattr(linked_writing, "dt", stopped)
 
 
 @pytest.mark.parametrize("kind", ["one table", "tiers", "several tables"])

@@ -11,7 +11,6 @@ import pytest
 
 import sfumato as sf
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.run.exposure import list_exposed_records
 from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work
@@ -162,7 +161,7 @@ def test_linked_tables_are_looked_at_together(tmp_path):
     stays = pl.DataFrame({"id": [1, 2, 2, 3], "ward": ["a", "b", "c", "c"]})
     patients.write_csv(tmp_path / "patients.csv")
     stays.write_csv(tmp_path / "stays.csv")
-    plan = LinkedPlan(
+    plan = Plan(
         tables={
             "patients": Plan(schema={"id": "person", "sex": "quasi"}),
             "stays": Plan(schema={"id": "person", "ward": "quasi"}),
@@ -180,7 +179,7 @@ def test_linked_tables_are_looked_at_together(tmp_path):
     # A row of one table has no cells of another that its keys do not lead to.
     assert [row["variable"] for row in found["values"]] == ["patients.sex"]
     added = {"method": "drop", "variables": ["stays.ward"]}
-    changed = LinkedPlan.parse(place_steps(work, steps=[added]))
+    changed = Plan.parse(place_steps(work, steps=[added]))
     assert changed.tables["stays"].steps == (sf.methods.Drop(variables=["ward"]),)
 
 

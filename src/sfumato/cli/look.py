@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato import catalogue
-from sfumato.cli import linked, options
+from sfumato.cli import options, tables
 from sfumato.cli.answers import show_answer, show_summary
 from sfumato.cli.console import format_number, progress, say, show_json, show_table
 from sfumato.data import Dataset
+from sfumato.data.linked import LinkedTables
 from sfumato.engines import engine_for
 from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import PlanError
@@ -25,7 +26,6 @@ from sfumato.io.frames import wrap
 from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.plan.first_plan import first_plan, suggest_schema
-from sfumato.plan.linked import LinkedPlan, load_any
 from sfumato.profiles import load_profile
 from sfumato.progress import Progress
 from sfumato.report.answers import answer_for_original
@@ -94,7 +94,7 @@ def inspect(
         load_profile(profile)  # a wrong name is told before the work
         if plan is None:
             raise PlanError("--profile goes into a plan.", hint="add --plan plan.toml.")
-    if linked.is_of_several(file, table, query) and engine is None and master is None:
+    if tables.is_of_several(file, table, query) and engine is None and master is None:
         _inspect_tables(
             file, plan, update, table, profile=profile, overwrite=overwrite, json=json, quiet=quiet
         )
@@ -144,13 +144,13 @@ def _inspect_tables(
         )
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 2)
-        found = linked.inspect(file, table=table, profile=profile, progress=tell)
+        found = tables.inspect(file, table=table, profile=profile, progress=tell)
     if plan is not None:
         options.write_plan(plan, found.plan, overwrite=overwrite, source=file)
     if json:
-        show_json(linked.describe_inspected(found))
+        show_json(tables.describe_inspected(found))
         return
-    linked.show_inspected(found, quiet=quiet)
+    tables.show_inspected(found, quiet=quiet)
     if plan is not None and not quiet:
         say(f"A first plan is in '{plan}'. Read it, correct keys and roles, then run:")
         say(f"  sfumato protect {file} --plan {plan} --out release")
@@ -278,54 +278,43 @@ def assess(
     """
     if pictures is not None and pictures.exists():
         raise PlanError(f"'{pictures}' exists already.", hint="choose another folder.")
-    loaded = load_any(plan) if plan else None
-    if isinstance(loaded, LinkedPlan):
-        linked.refuse_elsewhere(engine, master, query)
-        with progress(quiet=quiet or json) as tell:
-            tables = linked.load(file, loaded, table=table, progress=tell)
-            joined = linked.link_declared(tables, loaded)
-            measures = options.choose_measures(measure, parameters)
-            if measures is None:
-                measures = add_disclosure(loaded.measures, joined)
-                measures = options.adjust_measures(measures, parameters)
-            evidence = run_assess(joined, measures, progress=tell)
-            if pictures is not None:
-                _draw_original(pictures, evidence, measures, joined.join())
-            sentence = "" if json else answer_for_original(evidence, measures, joined.join())
-        show_evidence(evidence, sentence, details=details, as_json=json, quiet=quiet)
-        return
+    loaded = Plan.load(plan) if plan else None
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
-        data = options.load(
-            file,
-            plan=loaded,
-            table=table,
-            query=query,
-            engine=engine,
-            master=master,
-            progress=tell,
+        found = tables.read_for(
+            file, loaded, table=table, query=query, engine=engine, master=master, progress=tell
         )
-        if loaded is None:
+        data: Dataset | LinkedTables = (
+            found if isinstance(found, Dataset) else tables.link_declared(found, loaded or Plan())
+        )
+        if loaded is None and isinstance(data, Dataset):
             sample, _ = _bring_sample_here(data)
             data = data.with_schema(Schema.infer(sample.frame, known=data.schema))
         measures = options.choose_measures(measure, parameters)
         if measures is None:
-            offered = choose_measures(None, of="one", engine=engine_for(data.frame))
-            usual = options.add_needed_measures(
-                _default_measures(loaded) or offered, parameters, offered
-            )
-            measures = options.adjust_measures(usual, parameters)
+            measures = options.adjust_measures(_choose_usual(data, loaded, parameters), parameters)
         clock = _Clock(tell)
         evidence = run_assess(data, measures, progress=clock)
+        records = data if isinstance(data, Dataset) else data.join()
         if pictures is not None:
             tell("drawing", 0, 1)
-            _draw_original(pictures, evidence, measures, data)
-        sentence = "" if json else answer_for_original(evidence, measures, data)
+            _draw_original(pictures, evidence, measures, records)
+        sentence = "" if json else answer_for_original(evidence, measures, records)
     if not quiet:
         clock.say(evidence)
     if loaded is None and not quiet:
         say("No plan was given, so the roles are guesses (see `sfumato inspect`).")
     show_evidence(evidence, sentence, details=details, as_json=json, quiet=quiet)
+
+
+def _choose_usual(
+    data: Dataset | LinkedTables, plan: Plan | None, parameters: options.Parameters
+) -> dict[str, Measure]:
+    """What is measured where nobody has chosen: what the plan names, else all that can be."""
+    if not isinstance(data, Dataset):
+        return add_disclosure((plan or Plan()).measures, data)
+    offered = choose_measures(None, of="one", engine=engine_for(data.frame))
+    return options.add_needed_measures(_default_measures(plan) or offered, parameters, offered)
 
 
 class _Clock:

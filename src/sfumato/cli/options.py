@@ -15,7 +15,6 @@ from sfumato.data import Dataset, read, scan
 from sfumato.errors import DataError, PlanError
 from sfumato.measure import Measure
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.profiles import load_profile
 from sfumato.progress import Progress
 
@@ -80,7 +79,7 @@ def load(
     """
     from sfumato.storage.protecting import is_rather_streamed
 
-    options = dict(plan.read) if plan else {}
+    options = dict(plan.require_one_table().read) if plan else {}
     options |= {key: value for key, value in (("table", table), ("query", query)) if value}
     if is_spark(engine, master, file):
         from sfumato.engines.spark_source import read_on_cluster
@@ -152,7 +151,7 @@ def require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool) 
 
 
 def write_plan(
-    path: Path, plan: Plan | LinkedPlan, *, overwrite: bool, source: str, option: str = "--plan"
+    path: Path, plan: Plan, *, overwrite: bool, source: str, option: str = "--plan"
 ) -> None:
     """Write a plan with its comments; never over another file unless --overwrite was given."""
     if path.suffix != ".toml" or path.resolve() == Path(source).resolve():

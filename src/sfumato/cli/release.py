@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sfumato.cli import linked, options
+from sfumato.cli import options, tables
 from sfumato.cli.console import format_number, out, progress, say, show_json, show_table
 from sfumato.cli.look import save_pictures, show_evidence
 from sfumato.data import Dataset
@@ -18,7 +18,7 @@ from sfumato.engines import engine_for
 from sfumato.errors import DataError, PlanError, ReleaseError, SchemaError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
-from sfumato.plan.linked import LinkedPlan, load_any
+from sfumato.plan import WHOLE, Plan
 from sfumato.plan.targets import Target
 from sfumato.progress import send_progress_to
 from sfumato.randomness import Key
@@ -26,16 +26,14 @@ from sfumato.release import Release
 from sfumato.report.answers import answer_for_release
 from sfumato.run import evaluate as run_evaluate
 from sfumato.run import pair
-from sfumato.run.linked import LinkedRelease
 from sfumato.run.measuring import choose_measures
+from sfumato.run.tables import LinkedRelease
 from sfumato.run.tiers import TieredRelease
 from sfumato.storage.contents import MANIFEST, PLAN_FILE, RECORD_FILE
 from sfumato.storage.ledger import Ledger
 from sfumato.storage.opening import (
-    is_of_several,
     read_any_manifest,
     read_custody,
-    read_manifest,
     read_plan_of,
 )
 from sfumato.storage.protecting import find_identifiers, find_key, list_folders, protect_into
@@ -99,7 +97,7 @@ def protect(
     A plan with tiers writes a release folder for each of them into OUT. With a plan for several
     linked tables, FILE is the folder of their files, or a database.
     """
-    loaded = load_any(plan)
+    loaded = Plan.load(plan)
     if to.exists() and not overwrite:
         # Said before the work is done, not after.
         raise ReleaseError(f"'{to}' exists already.", hint="choose another, or add --overwrite.")
@@ -111,22 +109,12 @@ def protect(
             "What is overwritten counts as never passed on. If somebody has it, choose another OUT."
         )
     place: Path | Literal[False] | None = False if no_ledger else ledger
-    data: Dataset | dict[str, Dataset]
     with progress(quiet=quiet or json) as tell, _say_what_was_kept():
         tell("reading", 0, 1)
-        if isinstance(loaded, LinkedPlan):
-            linked.refuse_elsewhere(engine, master, query)
-            data = linked.load(file, loaded, table=table, progress=tell)
-        else:
-            data = options.load(
-                file,
-                plan=loaded,
-                table=table,
-                query=query,
-                engine=engine,
-                master=master,
-                progress=tell,
-            )
+        data = tables.read_for(
+            file, loaded, table=table, query=query, engine=engine, master=master, progress=tell
+        )
+        if isinstance(data, Dataset):
             for line in find_identifiers(data, loaded).values():
                 say(f"Warning: {line}", style="yellow")
         released = protect_into(
@@ -138,14 +126,7 @@ def protect(
 def _show_protected(
     released: Release | TieredRelease | LinkedRelease, to: Path, *, as_json: bool, quiet: bool
 ) -> None:
-    if isinstance(released, LinkedRelease):
-        linked.show_release(released, to, as_json=as_json, quiet=quiet)
-        if not as_json:
-            record = read_custody(to)
-            show_lights(record["lights"])
-            _show_dossier(record.get("dossier"))
-        return
-    if isinstance(released, Release):
+    if not isinstance(released, TieredRelease):
         if as_json:
             show_json(_list_release(released, to))
         else:
@@ -171,27 +152,41 @@ def _say_what_was_kept() -> Iterator[None]:
         raise
 
 
-def _list_release(released: Release, to: Path) -> dict[str, Any]:
+def _list_release(released: Release | LinkedRelease, to: Path) -> dict[str, Any]:
     """A release as it was written, for machines."""
     record = read_custody(to)
     together = record["evidence"].get("composition")
-    return {
+    listed = {
         "folder": str(to),
-        **read_manifest(to),
+        **read_any_manifest(to),
         "composition": {**record["composition"], "evidence": together},
         "lights": record["lights"],
-        "judged_attacks": record["judged_attacks"],
         **({"dossier": record["dossier"]} if "dossier" in record else {}),
-        "losses": [
-            {"step": number, "method": step["method"], "loss": step["fitted"]["loss"]}
-            for number, step in enumerate(record["steps"], 1)
-            if "loss" in step["fitted"]
-        ],
-        "ledger_of_variables": list_variables(released),
+    }
+    found = {
+        name: {
+            "judged_attacks": (record["tables"][name] if name else record)["judged_attacks"],
+            "losses": [
+                {"step": number, "method": step.name, "loss": fitted["loss"]}
+                for number, (step, fitted) in enumerate(
+                    zip(table.plan.steps, table.fitted, strict=True), 1
+                )
+                if "loss" in fitted
+            ],
+            "ledger_of_variables": list_variables(table),
+        }
+        for name, table in released.tables.items()
+    }
+    if WHOLE in found:
+        return listed | found[WHOLE]
+    # What was found of each table stands by its name.
+    return listed | {
+        part: {name: facts[part] for name, facts in found.items()}
+        for part in ("judged_attacks", "losses", "ledger_of_variables")
     }
 
 
-def _show_written(released: Release, to: Path, *, quiet: bool) -> None:
+def _show_written(released: Release | LinkedRelease, to: Path, *, quiet: bool) -> None:
     """A release as it was written."""
     record = read_custody(to)
     _show_release(released, to, quiet=quiet)
@@ -230,7 +225,7 @@ def _show_tiers(facts: Mapping[str, Any] | None) -> None:
     say(f"Tiers:     together with {others}, {least} of the noise of the best one is left")
 
 
-def _show_release(released: Release, to: Path, *, quiet: bool) -> None:
+def _show_release(released: Release | LinkedRelease, to: Path, *, quiet: bool) -> None:
     rows = [
         (
             judgement.target.describe(),
@@ -238,13 +233,14 @@ def _show_release(released: Release, to: Path, *, quiet: bool) -> None:
             f"{judgement.number:g}",
             judgement.verdict,
         )
-        for judgement in released.verdict
+        for judgement in released.all_judgements
     ]
     if rows:
         show_table("Targets", ["target", "measured with", "measured", ""], rows)
     else:
         say("No target was set, so nothing is guaranteed.", style="yellow")
-    show_variables(released)
+    for name, table in released.tables.items():
+        show_variables(table, name)
     _show_notes(released)
     if not quiet:
         say(f"Release:   {to}/  (pass on everything but custody/)")
@@ -259,7 +255,7 @@ def list_variables(released: Release) -> list[dict[str, Any]]:
     return [{**row, "steps": released.steps.get(row["variable"], [])} for row in table]
 
 
-def show_variables(released: Release) -> None:
+def show_variables(released: Release, table: str = WHOLE) -> None:
     """The ledger of variables as a table; of very many, those that left unchanged come first."""
     rows = list_variables(released)
     shown = rows
@@ -268,7 +264,7 @@ def show_variables(released: Release) -> None:
                                                -row["unchanged"]))  # fmt: skip
         shown = ranked[:_ROWS]
     show_table(
-        "Variables, and what they still show",
+        f"Variables{f' of {table}' if table else ''}, and what they still show",
         ["variable", "role", "done", "unchanged", "distinct", "unique", "rare"],
         [_list_cells(row) for row in shown],
     )
@@ -322,7 +318,7 @@ def _show_composition(record: Mapping[str, Any], *, quiet: bool) -> None:
         if item["value"] is None and not item["details"]:
             say(f"Together:  {item['reason']}", style="yellow")
             continue
-        left = format_number(item["details"]["k_of_what_can_be_paired"])
+        left = format_number(item["details"].get("k_of_what_can_be_paired", item["value"]))
         say(
             f"Together:  {left} left in the smallest class of people, "
             f"{item['baseline']:,} in this release alone"
@@ -340,12 +336,17 @@ def _describe_together(target: Mapping[str, Any]) -> str:
     return "barely met" if target.get("barely_met") else "met"
 
 
-def _show_notes(released: Release) -> None:
+def _show_notes(released: Release | LinkedRelease) -> None:
     """What a custodian must not overlook: who was left out, who hardly moved, what failed."""
-    removed = len(released.original) - len(released.dataset)
-    if removed:
-        say(f"Left out:  {removed:,} of {len(released.original):,} records")
-    for label, item in released.evidence.items():
+    if isinstance(released, LinkedRelease):
+        people = released.original.person_count
+        if left := people - released.linked.person_count:
+            say(f"Left out:  {left:,} of {people:,} people, in all tables")
+    for name, table in released.tables.items():
+        of = f" of {name}" if name else ""
+        if removed := len(table.original) - len(table.dataset):
+            say(f"Left out:  {removed:,} of {len(table.original):,} records{of}")
+    for label, item in released.all_evidence.items():
         if not item.computed:
             say(f"{label}: could not be computed. {item.reason}", style="red")
         if item.name == "displacement" and item.computed:
@@ -462,16 +463,18 @@ def verify(
         # A plan that somebody changed must not tell us what to read.
         intact = original is not None and is_intact(verify_files(release, key=secret))
         has_custody = intact and (release / RECORD_FILE).is_file()
-        load = partial(options.load, table=table, query=query, engine=engine, master=master)
-        if original is not None and has_custody and is_of_several(read_any_manifest(release)):
-            linked.refuse_elsewhere(engine, master, query)
-            tables = LinkedPlan.load(release / PLAN_FILE)
-            data = linked.load(original, tables, table=table, progress=tell)
-        elif original is not None and has_custody:
-            plan = read_plan_of(release)
+        where: dict[str, Any] = {
+            "table": table, "query": query, "engine": engine, "master": master,
+        }  # fmt: skip
+        load: Any = partial(options.load, **where)
+        load_all: Any = partial(tables.read_for, progress=tell, **where)
+        if original is not None and has_custody:
+            plan = Plan.load(release / PLAN_FILE)
             try:
-                data = load(original, plan=plan)
+                data = load_all(original, plan)
             except (DataError, SchemaError):
+                if plan.tables:
+                    raise
                 bare = load(original)
                 lacking = [name for name in plan.schema if name not in bare.columns]
                 if not lacking:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sfumato.cli.console import format_number, say, show_json, show_table
+from sfumato.cli import options
+from sfumato.cli.console import say, show_table
 from sfumato.data import Dataset
 from sfumato.data.linked import LinkedTables, read_tables
 from sfumato.errors import PlanError
 from sfumato.io.several import is_several, list_tables
 from sfumato.plan import Plan
 from sfumato.plan.first_linked import FirstLinkedPlan, first_linked_plan
-from sfumato.plan.linked import LinkedPlan
-from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress
-from sfumato.run.joined import JOINED
-from sfumato.run.linked import LinkedRelease, prepare_tables
-from sfumato.storage.opening import read_any_manifest, read_custody
+from sfumato.run.tables import prepare_tables
 
 _ALL = ".*"
 
@@ -63,10 +60,23 @@ def find_schema(table: str | None) -> str | None:
     return None if table is None else table.removesuffix(_ALL)
 
 
-def load(
-    file: str, plan: LinkedPlan, *, table: str | None, progress: Progress | None = None
-) -> dict[str, Dataset]:
-    """Read the tables of a plan."""
+def read_for(
+    file: str,
+    plan: Plan | None,
+    *,
+    table: str | None,
+    query: str | None,
+    engine: str | None,
+    master: str | None,
+    progress: Progress | None = None,
+) -> Dataset | dict[str, Dataset]:
+    """The records that a plan is for: of one table, or of several by name."""
+    if plan is None or not plan.tables:
+        return options.load(
+            file, plan=plan, table=table, query=query, engine=engine, master=master,
+            progress=progress,
+        )  # fmt: skip
+    refuse_elsewhere(engine, master, query)
     return read_tables(
         file,
         files=plan.files,
@@ -77,7 +87,7 @@ def load(
     )
 
 
-def link_declared(tables: Mapping[str, Dataset], plan: LinkedPlan) -> LinkedTables:
+def link_declared(tables: Mapping[str, Dataset], plan: Plan) -> LinkedTables:
     """Tables with the keys and the roles of a plan."""
     linked = plan.link(tables)
     prepared = prepare_tables(linked, plan)
@@ -142,75 +152,3 @@ def show_inspected(found: FirstLinkedPlan, *, quiet: bool) -> None:
     if found.plan.evaluate:
         say("The first plan takes it that outsiders do not know how many rows a person has "
             "(row_counts = false). Decide whether that is so.")  # fmt: skip
-
-
-def show_release(release: LinkedRelease, to: Path, *, as_json: bool, quiet: bool) -> None:
-    """A release of several tables as it was written."""
-    record = read_custody(to)
-    if as_json:
-        show_json(
-            {
-                "folder": str(to),
-                **read_any_manifest(to),
-                "composition": record["composition"],
-                "lights": record["lights"],
-                **({"dossier": record["dossier"]} if "dossier" in record else {}),
-                "judged_attacks": {
-                    name: table["judged_attacks"] for name, table in record["tables"].items()
-                },
-            }
-        )
-        return
-    rows = [*_list_targets(JOINED, release.verdict)]
-    for name, table in release.tables.items():
-        rows += _list_targets(name, table.verdict)
-    if rows:
-        show_table("Targets", ["in", "target", "measured with", "measured", ""], rows)
-    else:
-        say("No target was set, so nothing is guaranteed.", style="yellow")
-    show_table(
-        "Tables",
-        ["table", "rows", "of originally", "variables"],
-        [
-            (name, f"{len(t.dataset):,}", f"{len(t.original):,}", ", ".join(t.dataset.columns))
-            for name, t in release.tables.items()
-        ],
-    )
-    left = release.original.person_count - release.linked.person_count
-    if left:
-        say(f"Left out:  {left:,} of {release.original.person_count:,} people, in all tables")
-    for label, item in release.evidence.items():
-        for line in item.warnings:
-            say(f"{label}: {line}", style="yellow")
-        if not item.computed:
-            say(f"{label}: could not be computed. {item.reason}", style="red")
-    if not quiet:
-        say(f"Release:   {to}/  (pass on everything but custody/)")
-        say(f"Report:    {to}/report.html")
-        say(f"Codebook:  {to}/codebook.html  (for analysts)")
-        say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, internal report)")
-    if record["composition"]["accepted"]:
-        say(f"Accepted:  {record['composition']['accepted']}", style="yellow")
-
-
-def _list_targets(where: str, verdict: Sequence[Judgement]) -> list[tuple[str, ...]]:
-    return [
-        (
-            where,
-            item.target.describe(),
-            item.under,
-            format_number(item.number),
-            item.verdict,
-        )
-        for item in verdict
-    ]
-
-
-def require_one(plan: Plan | LinkedPlan) -> Plan:
-    """A plan for one table; one for several needs a folder or a database."""
-    if isinstance(plan, Plan):
-        return plan
-    raise PlanError(
-        "The plan is for several tables, and what was given is one.",
-        hint="give the folder of the files, or the database as a whole.",
-    )

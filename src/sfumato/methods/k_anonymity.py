@@ -91,6 +91,7 @@ class KAnonymity(ClusteringMethod):
 
     name = "k_anonymity"
     strength = Strength("k")
+    over_tables = True
     treats = "records"
     reports = ("information_loss",)
     runs_on = ("local", "streaming", "spark")
@@ -145,6 +146,15 @@ class KAnonymity(ClusteringMethod):
         if by_group is not None:
             return by_group
         return super().transform(data, fitted, engine=engine, chance=chance)
+
+    def require_over_tables(self, number: int) -> None:
+        """Refuse strata, and clusterings that look at one table."""
+        if self.strata or self.clustering not in (None, "mondrian"):
+            raise PlanError(
+                f"Step {number}, {self.name}, has no strata over several tables, and clusters by "
+                '"mondrian" only.',
+                hint="leave strata and clustering out.",
+            )
 
     def choose_clustering(self, variables: Sequence[Variable], records: int) -> Clustering:
         """MDAV where all become means of numbers: they lie nearer than those of Mondrian."""

@@ -107,6 +107,7 @@ class ShiftDates(RowWise):
     """
 
     name = "shift_dates"
+    over_tables = True
     runs_on = ("local", "streaming", "spark")
     attacks = ("date_shift",)
     keyed = True
@@ -156,6 +157,14 @@ class ShiftDates(RowWise):
     @property
     def _shifts(self) -> Integers:
         return list_shifts(self.window or 0, self.unit, self.towards)
+
+    def require_over_tables(self, number: int) -> None:
+        """Refuse days counted from an event, which stands in one table only."""
+        if self.origin is not None:
+            raise PlanError(
+                f"Step {number}, {self.name}, counts days from an event of one table only.",
+                hint="put it into the steps of that table, or give window instead of origin.",
+            )
 
     def touches(self, schema: Schema) -> tuple[str, ...]:
         """The dates as named, or all; the day from which others are counted; and ages."""

@@ -13,7 +13,7 @@ from sfumato.errors import DataError
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.plan import Plan
 from sfumato.plan.first_plan import first_plan
-from sfumato.plan.linked import LinkedPlan, split_profile
+from sfumato.plan.profile import read_profile
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.schema import Column, Schema
 
@@ -31,7 +31,7 @@ class FirstLinkedPlan:
     left_out : tables that no key joins with the others.
     """
 
-    plan: LinkedPlan
+    plan: Plan
     keys: Sequence[SuggestedKey]
     left_out: Sequence[str]
 
@@ -41,7 +41,7 @@ def first_linked_plan(
     files: Mapping[str, str] | None = None,
     *,
     profile: str | None = None,
-    decided: LinkedPlan | None = None,
+    decided: Plan | None = None,
 ) -> FirstLinkedPlan:
     """Suggest keys and roles, treat each table by itself, and make persons alike over all.
 
@@ -80,8 +80,8 @@ def _plan_all(
     tables: Mapping[str, Dataset],
     files: Mapping[str, str],
     profile: str | None,
-    decided: LinkedPlan | None,
-) -> LinkedPlan:
+    decided: Plan | None,
+) -> Plan:
     """A plan for each table, and a step over all of them where others may know anything."""
     plans = {
         name: _plan_table(
@@ -91,7 +91,7 @@ def _plan_all(
     }
     k = _choose_class_size(profile)
     known = any(plans[name].schema.having("quasi") for name in structure.owned)
-    return LinkedPlan(
+    return Plan(
         tables=plans,
         keys=structure.keys,
         person=".".join(structure.person),
@@ -105,7 +105,7 @@ def _plan_all(
 
 def _choose_class_size(profile: str | None) -> int:
     """As many persons as a profile asks for, and never fewer than is usual."""
-    targets = () if profile is None else split_profile(profile).joined
+    targets = read_profile(profile, several=True).targets
     least = [target.least for target in targets if target.name == "k" and target.least is not None]
     return max(_CLASS_SIZE, *(math.ceil(number) for number in least), 0)
 

@@ -4,31 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sfumato import catalogue
 from sfumato.measure import Measure
-from sfumato.plan.targets import Target, find_number, read_targets
+from sfumato.plan.targets import Target, find_number, measures_for, read_targets
 from sfumato.profiles import Profile, load_profile
 
 if TYPE_CHECKING:
     from sfumato.plan import Plan
 
 
-def add_profile(
-    name: str, targets: tuple[Target, ...], evaluate: Mapping[str, Measure]
-) -> tuple[tuple[Target, ...], dict[str, Measure]]:
-    """The targets and measures of a plan, with those of its profile where it sets none."""
+@dataclass(frozen=True)
+class ProfileTargets:
+    """What a profile asks of a plan; of several tables, by where it is measured.
+
+    Parameters
+    ----------
+    targets, measures : of the table; of several, of the joined view, where the whole of a person
+        is seen. Measures by label.
+    table_targets, table_measures : of every table by itself, such as that no name is left.
+    """
+
+    targets: tuple[Target, ...] = ()
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    table_targets: tuple[Target, ...] = ()
+    table_measures: Mapping[str, Measure] = field(default_factory=dict)
+
+
+def read_profile(name: str | None, *, several: bool = False) -> ProfileTargets:
+    """What a profile asks of a plan for one table, or for several; nothing without a profile.
+
+    Examples
+    --------
+    >>> [target.name for target in read_profile("ema-0070", several=True).targets]
+    ['prosecutor', 'k']
+    """
+    if name is None:
+        return ProfileTargets()
     profile = load_profile(name)
-    stated = {target.name for target in targets}
-    added = [target for target in read_targets(profile.targets) if target.name not in stated]
-    measures = build_measures(profile)
-    # What the plan names comes first, as it was written.
-    return (*targets, *added), {**evaluate, **measures, **evaluate}
+    targets, measures = read_targets(profile.targets), _build_measures(profile)
+    if not several:
+        return ProfileTargets(targets, measures)
+    joined = {target for target in targets if _is_joined(target, measures)}
+    return ProfileTargets(
+        targets=tuple(target for target in targets if target in joined),
+        measures={label: item for label, item in measures.items() if item.joined_numbers()},
+        table_targets=tuple(target for target in targets if target not in joined),
+        table_measures={label: item for label, item in measures.items()
+                        if not item.joined_numbers()},
+    )  # fmt: skip
 
 
-def build_measures(profile: Profile) -> dict[str, Measure]:
+def _is_joined(target: Target, measures: Mapping[str, Measure]) -> bool:
+    """Whether a target is on a number of the joined view."""
+    named = measures_for((target,), measures)
+    where = find_number(target, named)
+    return where is not None and where[1] in named[where[0]].joined_numbers()
+
+
+def add_missing(stated: tuple[Target, ...], required: tuple[Target, ...]) -> tuple[Target, ...]:
+    """The targets of a plan, with those of its profile where it sets none."""
+    names = {target.name for target in stated}
+    return (*stated, *(target for target in required if target.name not in names))
+
+
+def _build_measures(profile: Profile) -> dict[str, Measure]:
     """The measures that a profile asks for, by label."""
     return {
         label: catalogue.measure(str(settings.get("measure", label)))(
@@ -38,22 +80,21 @@ def build_measures(profile: Profile) -> dict[str, Measure]:
     }
 
 
-def list_weaker(plan: Plan) -> tuple[str, ...]:
-    """Where the targets of a plan ask for less than its profile, in words.
+def compare_with_profile(
+    plan: Plan, required: ProfileTargets, declared: AbstractSet[str], *, of_table: bool = False
+) -> tuple[str, ...]:
+    """Where a plan asks for less than its profile, in words.
 
-    Examples
-    --------
-    >>> import sfumato as sf
-    >>> list_weaker(sf.Plan(profile="ema-0070", targets={"k.min": 5}))
-    ('k at least 5, where the profile asks for at least 12.',)
+    Parameters
+    ----------
+    plan : for one table, for several, or of a table among several (`of_table`).
+    required : by the profile.
+    declared : what is declared as known to others.
     """
-    if plan.profile is None:
-        return ()
-    wanted = read_targets(load_profile(plan.profile).targets)
-    declared = set(plan.schema.having("quasi"))
+    targets = required.table_targets if of_table else required.targets
     return (
-        *compare_targets(wanted, plan.targets),
-        *list_narrowed_measures(wanted, plan.targets, plan.measures, declared),
+        *compare_targets(targets, plan.targets),
+        *list_narrowed_measures(targets, plan.targets, plan.measures, declared),
     )
 
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 VERSION = 1
 _SECTIONS = ("version", "profile", "read", "columns", "steps", "targets", "evaluate", "release",
              "tiers", "tier")  # fmt: skip
+_OF_SEVERAL = (
+    "version", "profile", "person", "keys", "tables", "steps", "targets", "evaluate", "release",
+)  # fmt: skip
+_OF_TABLE = ("file", "read", "columns", "steps", "targets", "evaluate")
 _COLUMN = tuple(field.name for field in fields(Column) if field.name != "reason")
 _MOST_LETTERS = 64 << 20
 """A plan of 100,000 variables with all its comments has a quarter of that."""
@@ -117,6 +121,7 @@ class PlanReader:
         self, name: str, text: str, folder: Path, above: tuple[str | int, ...] = ()
     ) -> None:
         self.name = name
+        self.text = text
         self.folder = folder
         self.above = above
         self.lines = dict(_locate_lines(text))
@@ -134,15 +139,10 @@ class PlanReader:
         """The whole plan."""
         from sfumato.plan import Plan
 
-        if "tables" in raw:
-            raise self.fail(
-                ("tables",),
-                "this is a plan for several tables.",
-                "use it with inspect, assess, protect and verify; in Python with sf.LinkedPlan.",
-            )
+        sections = _OF_SEVERAL if "tables" in raw else _SECTIONS
         for key in raw:
-            if key not in _SECTIONS:
-                raise self.fail((key,), f"a plan has no '{key}'.", did_you_mean(key, _SECTIONS))
+            if key not in sections:
+                raise self.fail((key,), f"a plan has no '{key}'.", did_you_mean(key, sections))
         if raw.get("version", VERSION) != VERSION:
             raise self.fail(
                 ("version",),
@@ -153,18 +153,59 @@ class PlanReader:
             label: self.measure(label, table)
             for label, table in self.table(raw, "evaluate").items()
         }
-        plan = Plan(
-            schema=self.schema(self.table(raw, "columns")),
-            steps=[
-                self.step(index, table) for index, table in enumerate(self.tables(raw, "steps"))
-            ],
-            targets=self.targets(self.table(raw, "targets"), evaluate),
-            evaluate=evaluate,
-            read=self.reading(self.table(raw, "read")),
-            release=self.writing(self.table(raw, "release")),
-            profile=self.profile(raw.get("profile")),
-        )
+        family = self.family(raw) if "tables" in raw else {}
+        try:
+            plan = Plan(
+                schema=self.schema(self.table(raw, "columns")),
+                steps=[
+                    self.step(index, table) for index, table in enumerate(self.tables(raw, "steps"))
+                ],
+                targets=self.targets(self.table(raw, "targets"), evaluate),
+                evaluate=evaluate,
+                read=self.reading(self.table(raw, "read")),
+                release=self.writing(self.table(raw, "release")),
+                profile=self.profile(raw.get("profile")),
+                **family,
+            )
+        except PlanError as error:
+            if not family:
+                raise
+            raise PlanError(f"{self.name}: {error.what}", hint=error.hint) from None
         return self.tiers(plan, raw)
+
+    def family(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """The tables of a plan for several, each with its own plan, and the keys between them."""
+        tables = self.table(raw, "tables")
+        if not tables:
+            raise self.fail((), "there is no table.", "begin one with [tables.NAME].")
+        keys = self.table(raw, "keys")
+        if wrong := [child for child, parent in keys.items() if not isinstance(parent, str)]:
+            hint = 'write "visits.patient" = "patients.patient", with the quotation marks.'
+            raise self.fail(("keys", wrong[0]), "a key leads from a variable to another.", hint)
+        if not isinstance(person := raw.get("person"), str):
+            hint = 'for instance person = "patients.patient", above the first table.'
+            raise self.fail((), "nothing says who a person is.", hint)
+        plans = {name: self.of_table(name, table) for name, table in tables.items()}
+        return {
+            "tables": plans,
+            "keys": keys,
+            "person": person,
+            "files": {name: table["file"] for name, table in tables.items() if "file" in table},
+        }
+
+    def of_table(self, name: str, raw: Any) -> Plan:
+        """The plan of one of several tables."""
+        reader = PlanReader(self.name, self.text, self.folder, above=("tables", name))
+        if not isinstance(raw, dict):
+            raise reader.fail((), f"'{name}' must be a table.", f"begin it with [tables.{name}].")
+        for key in raw:
+            if key not in _OF_TABLE:
+                raise reader.fail((key,), f"a table has no '{key}'.", did_you_mean(key, _OF_TABLE))
+        file = raw.get("file", name)
+        if not isinstance(file, str) or Path(file).name != file:
+            hint = "name it without a path: it lies in the folder that is protected."
+            raise reader.fail(("file",), "the file of a table is no name of a file.", hint)
+        return reader.plan({key: value for key, value in raw.items() if key != "file"})
 
     def profile(self, name: Any) -> str | None:
         """The rule book that the release shall meet."""

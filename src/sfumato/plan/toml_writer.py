@@ -22,13 +22,34 @@ if TYPE_CHECKING:
 
 VERSION = 1
 _NOTHING = '""'
+_LEGEND = ("#   ", "# Every variable with its role")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def write(plan: Plan, *, comments: bool) -> str:
     """The whole plan as text."""
-    lines = [*_write_header(plan, comments), *write_sections(plan, tuple(_SECTIONS), comments)]
+    lines = [*_write_header(plan, comments)]
+    for number, (name, table) in enumerate(plan.tables.items()):
+        written = _write_table(name, table, plan.files.get(name), comments)
+        # What roles and kinds mean is said once.
+        lines += [line for line in written if not (number and line.startswith(_LEGEND))]
+    if plan.tables and comments:
+        lines += ["", "# Over all tables, after the steps of each; targets are of the joined view."]
+    lines += write_sections(plan, tuple(_SECTIONS), comments)
     return "\n".join(lines).strip() + "\n"
+
+
+def _write_table(name: str, plan: Plan, file: str | None, comments: bool) -> list[str]:  # noqa: FBT001
+    """The sections of one of several tables, each under its name."""
+    above = f"tables.{format_key(name)}"
+    lines = ["", f"[{above}]", *([f"file = {format_value(file)}"] if file else [])]
+    parts = ("read", "columns", "steps", "targets", "evaluate")
+    for line in write_sections(plan, parts, comments):
+        if line.startswith("[["):
+            lines.append(f"[[{above}.{line[2:]}")
+        else:
+            lines.append(f"[{above}.{line[1:]}" if line.startswith("[") else line)
+    return lines
 
 
 def write_sections(plan: Plan, names: Sequence[str], comments: bool) -> list[str]:  # noqa: FBT001
@@ -38,14 +59,28 @@ def write_sections(plan: Plan, names: Sequence[str], comments: bool) -> list[str
 
 def _write_header(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     profile = [] if plan.profile is None else [f"profile = {format_value(plan.profile)}"]
+    person = [f"person = {format_value(plan.person)}"] if plan.tables else []
+    keys = [f"{format_value(str(key))} = {format_value(key.target)}" for key in plan.keys]
+    keys = ["[keys]", *keys] if plan.tables else []
     if not comments:
-        return [f"version = {VERSION}", *profile]
+        return [f"version = {VERSION}", *profile, *person, *(["", *keys] if keys else [])]
+    about = "# A plan for Sfumato: roles, steps and targets. Read it before you run it."
+    given = "FILE"
+    if keys:
+        about = "# A plan for several tables of the same people. Read it before you run it."
+        given = "FOLDER"
+        what = (
+            "# Keys lead from many rows to one. They leave as pseudonyms, the same in all tables."
+        )
+        keys = ["", what, *keys]
     return [
-        "# A plan for Sfumato: roles, steps and targets. Read it before you run it.",
-        "# Nothing here is applied until you run: sfumato protect FILE --plan THIS --out FOLDER",
+        about,
+        f"# Nothing here is applied until you run: sfumato protect {given} --plan THIS --out OUT",
         "",
         f"version = {VERSION}  # the version of this file format",
         *(f"{line}  # {load_profile(str(plan.profile)).title}" for line in profile),
+        *(f"{line}  # who a person is: one row for each" for line in person),
+        *keys,
     ]
 
 

@@ -78,7 +78,7 @@ def update_plan(text: str, data: Dataset, *, name: str = "plan", folder: Path) -
     name : of the plan, for messages.
     folder : where the plan lies, for hierarchies.
     """
-    plan = parse(text, name=name, folder=folder)
+    plan = parse(text, name=name, folder=folder).require_one_table()
     newline = "\r\n" if "\r\n" in text else "\n"
     text = text.replace("\r\n", "\n")
     suggested = first_plan(data, profile=plan.profile)

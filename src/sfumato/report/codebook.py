@@ -48,7 +48,19 @@ _CHANGED_WEIGHTS = " It was changed for the release, so that weighted totals are
 
 
 def describe_codebook(manifest: Plain) -> dict[str, Any]:
-    """The codebook as JSON."""
+    """The codebook as JSON; of several tables that of each, and the keys between them."""
+    if "tables" in manifest:
+        made_by = {"made_by": manifest["made_by"]}
+        return {
+            "format": FORMAT,
+            **made_by,
+            "person": manifest["person"],
+            "keys": dict(manifest["keys"]),
+            "tables": {
+                name: describe_codebook({**facts, **made_by})
+                for name, facts in manifest["tables"].items()
+            },
+        }
     noise = {row["name"]: row["text"] for row in (describe_noise(manifest) or {}).get("rows", [])}
     data = manifest.get("data", {})
     variables = [
@@ -69,7 +81,13 @@ def describe_codebook(manifest: Plain) -> dict[str, Any]:
 
 def render_codebook(manifest: Plain) -> str:
     """The codebook as one page."""
-    return render_page("codebook.html", codebook=describe_codebook(manifest), types=TYPES)
+    codebook = describe_codebook(manifest)
+    if "tables" in codebook:
+        from sfumato.report.tables import describe_codebooks
+
+        tables = describe_codebooks(codebook)
+        return render_page("codebook_of_tables.html", codebook=codebook, tables=tables)
+    return render_page("codebook.html", codebook=codebook, types=TYPES)
 
 
 def _describe_variable(

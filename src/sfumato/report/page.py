@@ -36,6 +36,10 @@ Plain = Mapping[str, Any]
 
 def render_report(manifest: Plain, custody: Plain | None = None) -> str:
     """The public edition from the manifest alone; the inside edition with the custody record."""
+    if "tables" in manifest:
+        from sfumato.report.tables import describe_tables
+
+        return render_page("tables.html", **describe_tables(manifest, custody))
     return render_page("release.html", **describe_release(manifest, custody))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sfumato.report import codebook as of_table
+from sfumato.report.codebook import TYPES
 from sfumato.report.front import add_lights, describe_verdict, list_parties, summarise
-from sfumato.report.html import render_block, render_page
+from sfumato.report.html import render_block
 from sfumato.report.page import describe_release
 
 Plain = Mapping[str, Any]
@@ -17,9 +17,8 @@ _PARTS = ("targets", "done", "measured", "assumed", "numbers")
 _LOWER = (("<h3", "<h4"), ("</h3>", "</h4>"), ("<h2", "<h3"), ("</h2>", "</h3>"))
 
 
-def render_report(manifest: Plain, custody: Plain | None = None) -> str:
-    """The public edition from the manifest alone; the inside edition with the custody record."""
-    inside = custody is not None
+def describe_tables(manifest: Plain, custody: Plain | None = None) -> dict[str, Any]:
+    """What the page of a release of several tables shows; see `describe_release`."""
     of_tables = (custody or {}).get("tables", {})
     tables = []
     for name, facts in manifest["tables"].items():
@@ -27,21 +26,20 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
         parts = [_render(part, page) for part in _PARTS]
         tables.append({"name": name, "facts": facts, "attempts": page["attempts"], "parts": parts})
     joined = _describe_joined(manifest, custody)
-    return render_page(
-        "linked.html",
-        inside=inside,
-        manifest=manifest,
-        custody=custody,
-        verdict=_describe_verdict(manifest, custody),
-        lights=joined["lights"],
-        rule=render_block("release.html", "rule", **joined),
-        joined=[_render(part, joined) for part in _PARTS if part != "done"],
-        title=joined["title"],
-        contact=joined["contact"],
-        parties=list_parties(manifest.get("parties", {})),
-        summary=_summarise(manifest, custody),
-        tables=tables,
-    )
+    return {
+        "inside": custody is not None,
+        "manifest": manifest,
+        "custody": custody,
+        "verdict": _describe_verdict(manifest, custody),
+        "lights": joined["lights"],
+        "rule": render_block("release.html", "rule", **joined),
+        "joined": [_render(part, joined) for part in _PARTS if part != "done"],
+        "title": joined["title"],
+        "contact": joined["contact"],
+        "parties": list_parties(manifest.get("parties", {})),
+        "summary": _summarise(manifest, custody),
+        "tables": tables,
+    }
 
 
 def _render(part: str, page: Plain) -> Markup:
@@ -160,40 +158,20 @@ def _describe_verdict(manifest: Plain, custody: Plain | None) -> dict[str, Any]:
     )
 
 
-def describe_codebook(manifest: Plain) -> dict[str, Any]:
-    """The codebook as JSON: that of each table, and the keys between them."""
-    return {
-        "format": of_table.FORMAT,
-        "made_by": manifest["made_by"],
-        "person": manifest["person"],
-        "keys": dict(manifest["keys"]),
-        "tables": {
-            name: of_table.describe_codebook({**facts, "made_by": manifest["made_by"]})
-            for name, facts in manifest["tables"].items()
-        },
-    }
-
-
-def render_codebook(manifest: Plain) -> str:
-    """The codebook as one page."""
-    described = describe_codebook(manifest)
-    tables = [
+def describe_codebooks(codebook: Plain) -> list[dict[str, Any]]:
+    """The codebook of each table, as parts of one page."""
+    return [
         {
             "name": name,
             "codebook": book,
             "variables": _lower(
                 render_block(
-                    "codebook.html",
-                    "variables",
-                    codebook=book,
-                    types=of_table.TYPES,
-                    prefix=f"{number}-",
+                    "codebook.html", "variables", codebook=book, types=TYPES, prefix=f"{number}-"
                 )
             ),
         }
-        for number, (name, book) in enumerate(described["tables"].items(), 1)
+        for number, (name, book) in enumerate(codebook["tables"].items(), 1)
     ]
-    return render_page("linked_codebook.html", codebook=described, tables=tables)
 
 
 def _lower(text: Markup) -> Markup:

@@ -22,7 +22,7 @@ from sfumato.cells.overlaps import describe_overlap, read_meanings, spell_levels
 from sfumato.cells.same_values import TOLERANCE, unite_texts, unite_values
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.errors import MeasureError
+from sfumato.errors import MeasureError, PlanError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import AT_WORST, Measure
@@ -119,9 +119,10 @@ class AttributeDisclosure(Measure):
         {"groups": {"census": ["sex", "education"], "spatial": ["region"]}},
     )
     picture = "known_groups"
+    of_secrets = True
     numbers = (
-        Number.share("attribute_disclosure", usual=True),
-        Number.count("disclosed_records"),
+        Number.share("attribute_disclosure", usual=True, joined="held"),
+        Number.count("disclosed_records", joined="held"),
     )
     known: list[str] | None = None
     where: str | None = None
@@ -143,6 +144,14 @@ class AttributeDisclosure(Measure):
             raise ValueError(msg)
         check_groups(self.groups)
         return self
+
+    def require_joined(self, label: str) -> None:
+        """Refuse groups of variables."""
+        if self.groups is not None:
+            raise PlanError(
+                f"'{label}' has groups, which the joined view does not know.",
+                hint="leave groups out, or set the measure for a table.",
+            )
 
     def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Find the classes that give the answer away."""

@@ -85,6 +85,7 @@ class Closeness(Measure):
     name = "closeness"
     runs_on = ("local", "streaming", "spark")
     counts_persons = True
+    of_secrets = True
     odd = {"one row": 0, "all missing": 0}
     examples = (
         {},
@@ -92,14 +93,15 @@ class Closeness(Measure):
         {"known": ["sex"], "confidential": ["diagnosis", "systolic"], "distance": "equal"},
     )
     numbers = (
-        Number.share("closeness"),
+        Number.share("closeness", joined="held"),
         Number.share(
             "t",
+            joined="held",
             meaning="How far the confidential values of a class may be from those of all records.",
             usual=True,
             also=("t_closeness",),
         ),
-        Number.score("beta", safer="less", useful="neither", lowest=0.0),
+        Number.score("beta", safer="less", useful="neither", lowest=0.0, joined="measured"),
         Number.score("delta", safer="less", useful="neither", lowest=0.0),
     )
     known: list[str] | None = None

@@ -84,17 +84,19 @@ class Diversity(Measure):
     name = "diversity"
     runs_on = ("local", "streaming", "spark")
     counts_persons = True
+    of_secrets = True
     numbers = (
-        Number.class_size("diversity", counts="values in a class"),
+        Number.class_size("diversity", counts="values in a class", joined="held"),
         Number.class_size(
             "l",
+            joined="held",
             counts="values in a class",
             meaning="Confidential values in the class that has fewest.",
             usual=True,
             also=("l_diversity",),
         ),
-        Number.class_size("l_entropy", counts="values in a class"),
-        Number.class_size("l_recursive", counts="values in a class"),
+        Number.class_size("l_entropy", counts="values in a class", joined="measured"),
+        Number.class_size("l_recursive", counts="values in a class", joined="measured"),
     )
     odd = {"one row": 1, "all missing": {0: 1, 1: 0}}
     examples = (

@@ -21,7 +21,7 @@ from sfumato.cells.classes import (
 from sfumato.cells.codes import encode_unordered
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.errors import MethodError
+from sfumato.errors import MethodError, PlanError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import AnyIntegers, Floats, Integers
 from sfumato.kernels.lattice.wildcards import count_fitting
@@ -145,15 +145,17 @@ class Uniqueness(Measure):
     odd = {"one row": 1, "all missing": 0}
     examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
     numbers = (
-        Number.share("uniqueness"),
+        Number.share("uniqueness", joined="measured"),
         Number.class_size(
             "k",
+            joined="held",
             meaning="People in the smallest class of those who look alike to an outsider.",
             usual=True,
             also=("k_anonymity", "anonymity"),
         ),
         Number.share(
             "prosecutor",
+            joined="measured",
             counts="one in a class",
             meaning="Highest chance that an outsider finds a given person.",
             usual=True,
@@ -161,11 +163,11 @@ class Uniqueness(Measure):
         Number.share("journalist"),
         Number.share("individual_risk"),
         Number.share("marketer"),
-        Number.count("unique_records"),
+        Number.count("unique_records", joined="measured"),
         Number.share("global_risk"),
         Number.count("expected_reidentifications"),
-        Number.class_size("k_of_trajectories", counts="units alike"),
-        Number.share("unique_trajectories"),
+        Number.class_size("k_of_trajectories", counts="units alike", joined="measured"),
+        Number.share("unique_trajectories", joined="measured"),
         Number.class_size("k_of_groups"),
         Number.class_size("k_if_clusters_are_known"),
         Number.share("household_risk"),
@@ -177,6 +179,15 @@ class Uniqueness(Measure):
     known_rows: Annotated[int, Field(ge=1)] | None = None
     row_counts: bool = True
     posterior: Posterior = "exact"
+
+    def require_joined(self, label: str) -> None:
+        """Refuse wildcards, which would fit persons who have no such row."""
+        if self.missing != "value":
+            raise PlanError(
+                f"'{label}' reads missing as a wildcard, which the joined view does not know: "
+                "there, an empty cell may mean that a person has no such row.",
+                hint='leave missing = "wildcard" out.',
+            )
 
     def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Count the classes and who is alone in one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -21,24 +21,20 @@ from sfumato.errors import (
 from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.plan import Plan
-from sfumato.plan.profile import list_weaker
-from sfumato.plan.targets import (
-    judge,
-    list_harmless,
-)
+from sfumato.plan.targets import list_harmless
 from sfumato.progress import Progress
 from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.run.composition import hold_composition, pair_release, require_composition
+from sfumato.run.finishing import finish_table
 from sfumato.run.gates import (
-    _refuse_direct,
+    LAST_GATES,
+    Protected,
     declare,
-    require_consistent_groups,
+    pass_gates,
+    refuse_direct,
     require_memory,
     require_met,
-    require_no_direct,
-    require_no_free_text,
-    require_no_raw_groups,
     require_persons,
     require_runs,
 )
@@ -50,11 +46,10 @@ from sfumato.run.measuring import (
     take_measures,
 )
 from sfumato.run.remedies import name_untreated_variables
-from sfumato.run.steps import add_losses, apply_steps
+from sfumato.run.steps import apply_steps
 
 if TYPE_CHECKING:
-    from sfumato.plan.linked import LinkedPlan
-    from sfumato.run.linked import LinkedRelease
+    from sfumato.run.tables import LinkedRelease
 
 
 def assess(
@@ -82,7 +77,7 @@ def assess(
     500
     """
     if isinstance(data, LinkedTables):
-        from sfumato.run.linked import assess_tables
+        from sfumato.run.tables import assess_tables
 
         return assess_tables(data, measures, progress=progress)
     _require_dataset(data)
@@ -199,7 +194,7 @@ def protect(
 @overload
 def protect(
     data: LinkedTables | Mapping[str, Any],
-    plan: LinkedPlan,
+    plan: Plan,
     *,
     key: Key | bytes | str | Path | None = None,
     earlier: Iterable[LinkedRelease | str | Path] = (),
@@ -209,7 +204,7 @@ def protect(
 
 def protect(
     data: Dataset | LinkedTables | Mapping[str, Any],
-    plan: Plan | LinkedPlan,
+    plan: Plan,
     *,
     key: Key | bytes | str | Path | None = None,
     earlier: Iterable[Any] = (),
@@ -220,8 +215,8 @@ def protect(
 
     Parameters
     ----------
-    data : the original records. They are never changed. With a `LinkedPlan`, the frame or `Dataset`
-        of each table by its name.
+    data : the original records. They are never changed. With a plan for several tables, the frame
+        or `Dataset` of each by its name.
     plan : what to do and what must hold.
     key : the custodian's secret; a new one by default. The same key, data and plan give the
         same release, so that nobody can average the noise away.
@@ -233,71 +228,46 @@ def protect(
     ------
     TargetError : a target is missed. `error.evidence` and `error.verdict` say by how much.
     """
-    if not isinstance(data, Dataset) or not isinstance(plan, Plan):
-        return _protect_several_tables(data, plan, key, tuple(earlier), progress)
     if plan.tiers:
         raise PlanError(
             "The plan has tiers, and each is a release of its own.",
             hint=f'take sf.protect_tiers, or one of them: plan.for_tier("{list(plan.tiers)[-1]}").',
         )
-    for line in list_weaker(plan):
+    for line in plan.list_weaker():
         what = f"Less than the profile {plan.profile} asks for, so it is not met: {line}"
         warnings.warn(what, WeakProtectionWarning, stacklevel=2)
     for line in list_harmless(plan.targets, plan.measures):
         warnings.warn(line, WeakProtectionWarning, stacklevel=2)
+    if plan.tables and not isinstance(data, Dataset):
+        from sfumato.run.tables import protect_tables
+
+        return protect_tables(data, plan, key=Key.of(key), earlier=earlier, progress=progress)
+    if plan.tables or not isinstance(data, Dataset):
+        raise PlanError(
+            "A plan for one table takes a Dataset, one for several tables a Dataset for each.",
+            hint="sf.protect(sf.Dataset(frame), sf.Plan(...)), or "
+            'sf.protect({"patients": ..., "visits": ...}, sf.Plan(tables={...}, ...)).',
+        )
     where = engine or engine_for(data.frame, progress)
     require_runs(plan, where)
     declared = declare(data, plan)
     require_persons(declared, where)
     # Said before the work is done; afterwards the released records are looked at again.
     treated = {name for step in plan.steps for name in step.touches(declared.schema)}
-    _refuse_direct([name for name in declared.schema.identifiers if name not in treated])
+    refuse_direct([name for name in declared.schema.identifiers if name not in treated])
     original = where.keep(where.prepare(declared))
     secret = Key.of(key)
     released, fitted = apply_steps(original, plan.steps, secret, engine=where, progress=progress)
-    require_no_direct(released)
-    # Before anything is measured: afterwards it would stand in memory beside all evidence.
-    released = replace(released, frame=frames.strip_metadata(released.frame))
-    released = where.keep(released)
-    require_no_free_text(released, where)
-    require_consistent_groups(original, released, plan.steps, where)
-    measures = plan.measures
-    evidence = take_measures(measures, original, released, progress=progress)
-    evidence |= add_losses(plan.steps, fitted, evidence)
-    verdict = judge(plan.targets, measures, evidence)
-    require_met(verdict, evidence, untreated=name_untreated_variables(plan.steps, released))
-    require_no_raw_groups(released)
-    paired = [pair_release(original, item) for item in earlier]
-    if paired:
-        composition = hold_composition(plan, original, released, paired, progress=progress)
-        require_composition(plan, composition, evidence)
-        evidence |= {composition.label: composition.evidence}
-    return Release(
-        dataset=released,
-        plan=plan,
-        evidence=evidence,
-        verdict=verdict,
-        original=original,
-        key=secret,
-        fitted=fitted,
-        earlier=paired,
+    release = finish_table(
+        original, released, plan, fitted=fitted, key=secret, engine=where, progress=progress
     )
-
-
-def _protect_several_tables(
-    data: Dataset | LinkedTables | Mapping[str, Any],
-    plan: Plan | LinkedPlan,
-    key: Key | bytes | str | Path | None,
-    earlier: Sequence[Any],
-    progress: Progress | None,
-) -> LinkedRelease:
-    """Carry out a plan for several tables, if both are about several."""
-    from sfumato.run.linked import protect_tables
-
-    if isinstance(plan, Plan) or isinstance(data, Dataset):
-        raise PlanError(
-            "A plan for one table takes a Dataset, one for several tables a Dataset for each.",
-            hint="sf.protect(sf.Dataset(frame), sf.Plan(...)), or "
-            'sf.protect({"patients": ..., "visits": ...}, sf.LinkedPlan(...)).',
-        )
-    return protect_tables(data, plan, key=key, earlier=earlier, progress=progress)
+    untreated = name_untreated_variables(plan.steps, release.dataset)
+    require_met(release.verdict, release.evidence, untreated=untreated)
+    pass_gates(Protected(original, release.dataset, plan.steps, where), LAST_GATES)
+    paired = [pair_release(original, item) for item in earlier]
+    if not paired:
+        return release
+    composition = hold_composition(plan, original, release.dataset, paired, progress=progress)
+    require_composition(plan, composition, release.evidence)
+    evidence = {**release.evidence, composition.label: composition.evidence}
+    return replace(release, evidence=evidence, earlier=paired)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from sfumato import catalogue
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import SfumatoError, TargetError
@@ -25,8 +26,6 @@ from sfumato.run.lights import (
     require_attempts_fail,
 )
 
-_OF_SECRETS = ("attribute_disclosure", "diversity", "closeness")
-"""Measures of what people alike give away of each other."""
 _COMPANY = 2
 """Records of a class in which somebody is not alone."""
 
@@ -122,7 +121,7 @@ def find_shared_secrets(release: Release) -> dict[str, float]:
     covered = {
         name
         for label, evidence in release.evidence.items()
-        if label in judged and evidence.name in _OF_SECRETS
+        if label in judged and catalogue.measure(evidence.name).of_secrets
         for name in evidence.details.get("confidential", ())
     }
     known = data.schema.having("quasi")

@@ -21,13 +21,19 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Integers, Positions
 from sfumato.measure import AT_WORST, Measure
 from sfumato.plan import Plan
-from sfumato.plan.linked import ConfidentialMeasure, LinkedPlan
 from sfumato.plan.targets import judge
 from sfumato.risk.composition import Composition
 from sfumato.risk.known import known_variables
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.run.composition import HeldComposition, require_composition
-from sfumato.run.joined import TRAJECTORY, JoinedView, add_disclosure, unite_looks
+from sfumato.run.joined import (
+    TRAJECTORY,
+    JoinedView,
+    SecretMeasure,
+    add_disclosure,
+    is_of_secrets,
+    unite_looks,
+)
 
 _ASSUMPTIONS = (
     "Somebody has all these releases, and knows who is in each of them.",
@@ -87,7 +93,7 @@ def place_release(label: str, original: LinkedTables, released: LinkedTables) ->
 
 
 def hold_joined_composition(
-    plan: LinkedPlan,
+    plan: Plan,
     original: LinkedTables,
     released: LinkedTables,
     evidence: Mapping[str, Evidence],
@@ -134,7 +140,7 @@ def _measure_together(
     """The evidence of each measure, with what is worse when all releases are put together."""
     measured: dict[str, Evidence] = {}
     for label, measure in measures.items():
-        if isinstance(measure, ConfidentialMeasure):
+        if is_of_secrets(measure):
             measured[label] = _learn_together(views, measure)
         elif isinstance(measure, Uniqueness):
             sizes = _count_alike(_compose_lives(views, measure.known))
@@ -225,7 +231,7 @@ def _read_worst(evidence: Evidence, number: str) -> float:
     return evidence.number(worst if worst in evidence.details else number)
 
 
-def _learn_together(views: Sequence[JoinedView], measure: ConfidentialMeasure) -> Evidence:
+def _learn_together(views: Sequence[JoinedView], measure: SecretMeasure) -> Evidence:
     """What is learnt of confidential values, those of earlier releases among them."""
     looks: list[tuple[str, Evidence]] = []
     try:
@@ -242,7 +248,7 @@ def _learn_together(views: Sequence[JoinedView], measure: ConfidentialMeasure) -
 
 
 def require_joined_composition(
-    plan: LinkedPlan, composition: HeldComposition, earlier: Sequence[EarlierTables]
+    plan: Plan, composition: HeldComposition, earlier: Sequence[EarlierTables]
 ) -> None:
     """Fail when releases together miss a target, or cannot be measured, unless the plan says why.
 
@@ -258,4 +264,4 @@ def require_joined_composition(
                 hint="say in the plan why both may be released: [release] accept_composition = "
                 '"…". If nobody has received a release, remove it with `sfumato ledger forget`.',
             )
-    require_composition(Plan(release=plan.release), composition, {})
+    require_composition(plan, composition, {})

@@ -15,8 +15,6 @@ from sfumato import catalogue
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
-from sfumato.plan.profile import list_weaker
 from sfumato.plan.targets import Judgement, Target, find_number, read_targets
 from sfumato.profiles import Profile, Rule, load_profile
 from sfumato.release import Release
@@ -177,8 +175,13 @@ def build_dossier(
     verdict: Sequence[Judgement],
     evidence: Mapping[str, Evidence],
     tried: Mapping[str, Evidence],
+    tables: Mapping[str, Release] | None = None,
 ) -> Dossier | None:
     """The dossier of a release under its plan; None where the plan has no profile.
+
+    Of several tables, rules are checked against the joined view, where it is measured. What is
+    measured of tables only holds where it holds in the worst of them, and an attack counts
+    whichever table it was tried on.
 
     Parameters
     ----------
@@ -186,54 +189,22 @@ def build_dossier(
     verdict : the targets of the plan, measured on what is released.
     evidence : what else was measured.
     tried : the attacks that were tried.
-    """
-    if plan.profile is None:
-        return None
-    profile, judged = load_profile(plan.profile), judge_attacks(plan, tried)
-    facts = _Facts(
-        measures=plan.measures,
-        by_target={judgement.target.name: judgement for judgement in verdict},
-        evidence=evidence,
-        attacks=tuple(_describe_attacks(tried, judged)),
-    )
-    rows = tuple(_describe_rule(rule, profile, facts) for rule in profile.rules)
-    return Dossier(profile=profile, rows=rows, weaker=list_weaker(plan))
-
-
-def build_linked_dossier(
-    plan: LinkedPlan,
-    verdict: Sequence[Judgement],
-    evidence: Mapping[str, Evidence],
-    tables: Mapping[str, Release],
-    tried: Mapping[str, Evidence],
-) -> Dossier | None:
-    """The same of several tables: rules are checked against the joined view, where it is measured.
-
-    What is measured of tables only holds where it holds in the worst of them, and an attack counts
-    whichever table it was tried on.
-
-    Parameters
-    ----------
-    plan : with the profile.
-    verdict, evidence : of the joined view.
-    tables : the release of each.
-    tried : the attacks on what one table gives away of another.
+    tables : of several tables, the release of each.
     """
     if plan.profile is None:
         return None
     profile = load_profile(plan.profile)
     worst: dict[str, Judgement] = {}
     measures: dict[str, Measure] = {}
-    attacks = [*_describe_attacks(tried, judge_attacks(Plan(release=plan.release), tried))]
-    for name, table in tables.items():
+    attacks = [*_describe_attacks(tried, judge_attacks(plan, tried))]
+    for name, table in (tables or {}).items():
         measures |= table.plan.measures
         for judgement in table.verdict:
             known = worst.setdefault(judgement.target.name, judgement)
             worst[judgement.target.name] = max(known, judgement, key=_rank)
-        table_attacks = _describe_attacks(table.attacks, judge_attacks(table.plan, table.attacks))
         attacks += [
             replace(attack, label=f"{name}.{attack.label}", title=f"{attack.title} ({name})")
-            for attack in table_attacks
+            for attack in _describe_attacks(table.attacks, table.case.judged)
         ]
     facts = _Facts(
         measures={**measures, **plan.measures},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -39,7 +40,7 @@ _RECORDS_A_TEXT = 30
 
 def declare(data: Dataset, plan: Plan) -> Dataset:
     """The original with the roles and kinds of the plan, refused where a role is missing."""
-    original = data.with_schema(plan.schema)
+    original = data.with_schema(plan.require_one_table().schema)
     if not len(original):
         raise DataError("There is no record in these data.", hint="is it the right file?")
     if original.schema.unknown:
@@ -124,14 +125,31 @@ def require_runs(plan: Plan, engine: Engine) -> None:
     require_engine([*plan.steps, *named.values()], engine, others=others)
 
 
-def require_no_direct(released: Dataset) -> None:
+@dataclass(frozen=True, eq=False)
+class Protected:
+    """Records on their way out: what gates look at before anything is measured."""
+
+    original: Dataset
+    released: Dataset
+    steps: Sequence[Method]
+    engine: Engine
+
+
+def pass_gates(protected: Protected, gates: Sequence[Callable[[Protected], None]]) -> None:
+    """Refuse what may not leave, in the order of the gates."""
+    for gate in gates:
+        gate(protected)
+
+
+def require_no_direct(protected: Protected) -> None:
     """Refuse a release that shows identifiers as they are, or nothing at all."""
-    _refuse_direct(released.schema.identifiers)
-    if not released.columns:
+    refuse_direct(protected.released.schema.identifiers)
+    if not protected.released.columns:
         raise PlanError("The plan drops every variable; nothing would be released.")
 
 
-def _refuse_direct(names: Sequence[str]) -> None:
+def refuse_direct(names: Sequence[str]) -> None:
+    """Refuse direct identifiers that no step treats."""
     if names:
         raise PlanError(
             f"These direct identifiers would be released unchanged: {quote_names(names)}.",
@@ -139,11 +157,12 @@ def _refuse_direct(names: Sequence[str]) -> None:
         )
 
 
-def require_no_free_text(released: Dataset, engine: Engine) -> None:
+def require_no_free_text(protected: Protected) -> None:
     """Refuse free text, in which people may be named, unless a step has de-identified it.
 
     Categories in many words are told from it by what the schema lists of them (`domain`).
     """
+    released, engine = protected.released, protected.engine
     texts = [
         name
         for name, column in released.schema.items()
@@ -162,11 +181,12 @@ def require_no_free_text(released: Dataset, engine: Engine) -> None:
         )
 
 
-def require_no_raw_groups(released: Dataset) -> None:
+def require_no_raw_groups(protected: Protected) -> None:
     """Refuse numbers of groups, such as households or schools, that would leave as they are.
 
     Who knows the number of a group has all its members.
     """
+    released = protected.released
     names = [n for n in released.schema.having("cluster") if released.schema[n].cells is None]
     if names:
         raise PlanError(
@@ -177,19 +197,18 @@ def require_no_raw_groups(released: Dataset) -> None:
         )
 
 
-def require_consistent_groups(
-    original: Dataset, released: Dataset, steps: Sequence[Method], engine: Engine
-) -> None:
+def require_consistent_groups(protected: Protected) -> None:
     """Refuse a release in which members of a group contradict each other.
 
     There, a variable that is the same within each group of the original differs within some. Away
     from memory, that is taken to be so where a step clusters records and not groups.
     """
+    original, released, engine = protected.original, protected.released, protected.engine
     # Where the groups themselves are not released, nobody sees members contradict each other.
     groups = [name for name in original.schema.having("cluster") if name in released.columns]
     names = [name for name in released.columns if name in original.schema]
     if not engine.in_memory:
-        clustered = [step.touches(original.schema) for step in steps if not step.keeps_groups]
+        clustered = [s.touches(original.schema) for s in protected.steps if not s.keeps_groups]
         names = [name for name in names if any(name in touched for touched in clustered)]
     if not groups or not names:
         return
@@ -205,6 +224,12 @@ def require_consistent_groups(
             hint="methods k_anonymity, noise, code_noise, misclassify and weights keep one value "
             "for each group. Or drop the variable, or the number of the group.",
         )
+
+
+GATES = (require_no_direct, require_no_free_text, require_consistent_groups)
+"""What refuses protected records before they are measured, in this order; then come the targets."""
+LAST_GATES = (require_no_raw_groups,)
+"""What refuses them when all targets are met; then come earlier releases and attacks."""
 
 
 def find_free_text(data: Dataset, names: Sequence[str], engine: Engine) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 import polars as pl
@@ -24,12 +24,14 @@ from sfumato.engines import engine_for
 from sfumato.errors import MeasureError, SchemaError, SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.measure import AT_WORST, Measure
-from sfumato.plan.linked import ConfidentialMeasure, LinkedPlan
+from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, judge
 from sfumato.progress import Progress
 from sfumato.release import align_original
 from sfumato.risk.attribute_disclosure import AttributeDisclosure
+from sfumato.risk.closeness import Closeness
 from sfumato.risk.disclosure.predicate import list_variables, parse
+from sfumato.risk.diversity import Diversity
 from sfumato.risk.known import describe_known, known_variables
 from sfumato.risk.recoverable import Recoverable
 from sfumato.risk.trajectories import (
@@ -41,6 +43,8 @@ from sfumato.risk.uniqueness import Uniqueness
 from sfumato.run.measuring import take_measures
 from sfumato.schema import Column, Role
 
+SecretMeasure = AttributeDisclosure | Diversity | Closeness
+"""What a measure of secrets (`Measure.of_secrets`) has: what is known, and what is confidential."""
 JOINED = "joined view"
 """How the view is called where a table's name would stand."""
 _EVERYTHING = (
@@ -67,8 +71,13 @@ _TOO_MANY = "There are too many parts of trajectories to look at."
 _TOLD: tuple[Role, ...] = ("quasi", "sensitive", "other", "weight", "cluster")
 
 
+def is_of_secrets(measure: Measure) -> TypeGuard[SecretMeasure]:
+    """Whether it says what people who look alike give away of a confidential variable."""
+    return measure.of_secrets
+
+
 def judge_joined_view(
-    plan: LinkedPlan,
+    plan: Plan,
     original: LinkedTables | None,
     released: LinkedTables,
     *,
@@ -112,7 +121,7 @@ def measure_joined_view(
     counted = take_measures(counting, *pair, progress=progress)
     evidence: dict[str, Evidence] = {}
     for label, measure in measures.items():
-        if isinstance(measure, ConfidentialMeasure):
+        if is_of_secrets(measure):
             evidence[label] = view.measure_confidential(measure)
         else:
             evidence[label] = _hold_worst(counted[label])
@@ -163,7 +172,7 @@ class JoinedView:
         self.known_rows = None if None in known_rows else max(rows or 1 for rows in known_rows)
         self.row_counts = any(measure.row_counts for measure in stated)
 
-    def measure_confidential(self, measure: ConfidentialMeasure) -> Evidence:
+    def measure_confidential(self, measure: SecretMeasure) -> Evidence:
         """What both outsiders learn of confidential variables, whichever learns more."""
         try:
             known = known_variables(measure.known, self.rows, self.subject)
@@ -187,7 +196,7 @@ class JoinedView:
             assumptions=tuple(line for line in lines if f"exactly: {TRAJECTORY}." not in line),
         )
 
-    def shows(self, measure: ConfidentialMeasure) -> bool:
+    def shows(self, measure: SecretMeasure) -> bool:
         """Whether something stands here that the measure is about."""
         schema, statement = self.rows.schema, _states(measure)
         if statement is not None:
@@ -195,7 +204,7 @@ class JoinedView:
         return any(name in schema for name in measure.confidential or schema.having("sensitive"))
 
     def look_at_all(
-        self, measure: ConfidentialMeasure, known: Sequence[str], lives: Mapping[str, pl.DataFrame]
+        self, measure: SecretMeasure, known: Sequence[str], lives: Mapping[str, pl.DataFrame]
     ) -> Iterator[tuple[str, Evidence]]:
         """What each outsider learns: one who knows a row, and others by what they know of lives.
 
@@ -224,7 +233,7 @@ class JoinedView:
             raise failed
 
     def _group_variables(
-        self, measure: ConfidentialMeasure, known: Sequence[str]
+        self, measure: SecretMeasure, known: Sequence[str]
     ) -> dict[tuple[str, ...], tuple[str, ...]]:
         """The confidential variables whose values stand in rows of the same tables."""
         statement = _states(measure)
@@ -302,12 +311,12 @@ def _number_persons(data: Dataset) -> Dataset:
     return replace(data, given_identity=data.identity.with_persons(persons))
 
 
-def _states(measure: ConfidentialMeasure) -> str | None:
+def _states(measure: SecretMeasure) -> str | None:
     """The statement that attribute disclosure is about, if there is one."""
     return measure.where if isinstance(measure, AttributeDisclosure) else None
 
 
-def unite_looks(measure: ConfidentialMeasure, looks: Sequence[tuple[str, Evidence]]) -> Evidence:
+def unite_looks(measure: SecretMeasure, looks: Sequence[tuple[str, Evidence]]) -> Evidence:
     """One piece of evidence, with the worst number of both outsiders and all tables."""
     worst = max if measure.direction == "lower" else min
     numbers = [number.name for number in measure.numbers]
@@ -338,7 +347,7 @@ def unite_looks(measure: ConfidentialMeasure, looks: Sequence[tuple[str, Evidenc
         details={
             **details,
             "worst_variable": table["variable"][rank or 0],
-            "confidential": ", ".join(names),
+            "confidential": tuple(names),
         },
         assumptions=tuple(dict.fromkeys(line for item in items for line in item.assumptions)),
         warnings=tuple(dict.fromkeys(line for item in items for line in item.warnings)),

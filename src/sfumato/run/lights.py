@@ -22,7 +22,6 @@ from sfumato.errors import TargetError
 from sfumato.evidence import Evidence
 from sfumato.measure import Trial
 from sfumato.plan import Plan
-from sfumato.plan.profile import list_weaker
 from sfumato.plan.targets import (
     BARELY,
     Judgement,
@@ -234,7 +233,7 @@ def light_targets(
         harmless = ["No target limits a risk, so no protection is promised."]
     reasons += [*harmless, *list_barely_met(verdict)]
     weaker = f"Less than the profile {plan.profile} asks for"
-    reasons += [f"{weaker}: {line}" for line in list_weaker(plan)]
+    reasons += [f"{weaker}: {line}" for line in plan.list_weaker()]
     reasons += [
         *_list_repeated_names(findings),
         *_list_trajectories(plan, evidence),

@@ -8,8 +8,7 @@ somebody who knows all rows of a person in all of them.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,8 +26,6 @@ from sfumato.errors import (
     MethodError,
     SchemaError,
     SfumatoError,
-    TargetError,
-    WeakProtectionWarning,
 )
 from sfumato.evidence import Evidence
 from sfumato.io import frames
@@ -39,8 +36,8 @@ from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.plan import Plan
-from sfumato.plan.linked import ConfidentialMeasure, LinkedPlan, split_step
-from sfumato.plan.targets import Judgement, find_number, judge, list_harmless
+from sfumato.plan.family import split_step
+from sfumato.plan.targets import Judgement, find_number, list_harmless
 from sfumato.progress import Progress
 from sfumato.randomness import Key
 from sfumato.release import FORMAT, Release
@@ -51,14 +48,14 @@ from sfumato.run.composed_tables import (
     place_release,
     require_joined_composition,
 )
-from sfumato.run.dossier import Dossier, build_linked_dossier
+from sfumato.run.dossier import Dossier, build_dossier
+from sfumato.run.finishing import finish_table
 from sfumato.run.gates import (
+    LAST_GATES,
+    Protected,
     declare,
-    require_consistent_groups,
+    pass_gates,
     require_met,
-    require_no_direct,
-    require_no_free_text,
-    require_no_raw_groups,
     require_persons,
     require_runs,
 )
@@ -70,6 +67,7 @@ from sfumato.run.joined import (
     measure_joined_view,
 )
 from sfumato.run.lights import (
+    Findings,
     Light,
     Lights,
     judge_attacks,
@@ -78,8 +76,8 @@ from sfumato.run.lights import (
     list_judged_attacks,
     require_attempts_fail,
 )
-from sfumato.run.measuring import choose_measures, take_measures
-from sfumato.run.steps import add_losses, apply_steps
+from sfumato.run.measuring import choose_measures
+from sfumato.run.steps import apply_steps
 from sfumato.schema import Column
 
 
@@ -99,7 +97,7 @@ class PreparedTable:
     attached: str | None
 
 
-def prepare_tables(linked: LinkedTables, plan: LinkedPlan) -> dict[str, PreparedTable]:
+def prepare_tables(linked: LinkedTables, plan: Plan) -> dict[str, PreparedTable]:
     """Every table as the plan declares it."""
     structure = linked.structure
     table, variable = structure.person
@@ -161,7 +159,7 @@ class LinkedRelease:
     >>> tables = {
     ...     "patients": pl.DataFrame({"patient": range(8), "sex": ["f", "m"] * 4}),
     ...     "visits": pl.DataFrame({"patient": range(8), "ward": ["a", "b"] * 4})}
-    >>> plan = sf.LinkedPlan(
+    >>> plan = sf.Plan(
     ...     tables={"patients": sf.Plan(schema={"sex": "quasi"}),
     ...             "visits": sf.Plan(schema={"ward": "quasi"})},
     ...     keys={"visits.patient": "patients.patient"}, person="patients.patient",
@@ -172,7 +170,7 @@ class LinkedRelease:
     """
 
     tables: Mapping[str, Release]
-    plan: LinkedPlan
+    plan: Plan
     original: LinkedTables = field(repr=False)
     linked: LinkedTables = field(repr=False)
     evidence: Mapping[str, Evidence]
@@ -184,68 +182,45 @@ class LinkedRelease:
         """The protected tables as frames of the user's own library."""
         return {name: release.data for name, release in self.tables.items()}
 
-    @cached_property
-    def lights(self) -> Lights:
-        """Whether all targets hold, and what attacks on each table achieve."""
-        tables = {name: release.lights for name, release in self.tables.items()}
-        stated = {name: lights for name, lights in tables.items() if self.plan.tables[name].targets}
-        targets = _combine({name: lights.targets for name, lights in stated.items()})
-        if not self.verdict and not stated:
-            targets = targets.dim(["No target was set, so nothing is guaranteed."])
-        unmeasured = [
-            f"{JOINED}: {label} could not be computed: {item.reason}"
-            for label, item in self.evidence.items()
-            if not item.computed
-        ]
-        by_table = {name: lights.attacks for name, lights in tables.items()}
-        attacks = _combine(
-            {**by_table, JOINED: light_attempts(self.plan_of_writing, self.attacks, self._judged)}
-        )
-        barely = [f"{JOINED}: {line}" for line in list_barely_met(self.verdict)]
-        harmless = [
-            f"{JOINED}: {line}" for line in list_harmless(self.plan.targets, self.plan.measures)
-        ]
-        less = f"Less than the profile {self.plan.profile} asks for"
-        weaker = [f"{less}: {line}" for line in self.plan.list_weaker()]
-        return Lights(
-            targets.dim([*harmless, *barely, *weaker, *unmeasured]),
-            attacks.dim(self._list_learnt()),
-        )
+    @property
+    def all_judgements(self) -> list[Judgement]:
+        """The verdict on the joined view and on every table, named by it."""
+        judged = [_name_judgement(JOINED, judgement) for judgement in self.verdict]
+        for name, release in self.tables.items():
+            judged += [_name_judgement(name, judgement) for judgement in release.verdict]
+        return judged
+
+    @property
+    def all_evidence(self) -> dict[str, Evidence]:
+        """What was measured of the joined view and of every table, named by it."""
+        parts = {JOINED: self.evidence, **{n: own.evidence for n, own in self.tables.items()}}
+        return {f"{name}.{label}": item for name, own in parts.items()
+                for label, item in own.items()}  # fmt: skip
+
+    @property
+    def records(self) -> int:
+        """How many rows all tables have."""
+        return sum(release.records for release in self.tables.values())
 
     @cached_property
+    def case(self) -> JoinedCase:
+        """All that was found out about it, each taken when first asked for, and once."""
+        return JoinedCase(self)
+
+    @property
     def attacks(self) -> dict[str, Evidence]:
         """What one table gives away of another; see `attack_joined_view`."""
-        return attack_joined_view(self.original, self.linked)
+        return self.case.attacks
 
-    @cached_property
-    def _judged(self) -> tuple[Judgement, ...]:
-        return judge_attacks(self.plan_of_writing, self.attacks)
+    @property
+    def lights(self) -> Lights:
+        """Whether all targets hold, and what attacks on each table achieve."""
+        return self.case.lights
 
     @property
     def dossier(self) -> Dossier | None:
         """Each rule of the plan's profile with what was measured; None without a profile."""
-        return build_linked_dossier(
-            self.plan, self.verdict, self.evidence, self.tables, self.attacks
-        )
-
-    @property
-    def plan_of_writing(self) -> Plan:
-        """How the release is written, as a plan for one table has it."""
-        return Plan(release=self.plan.release)
-
-    def _list_learnt(self) -> list[str]:
-        """Where joined tables give away a confidential value, and no target says how often."""
-        measures = self.plan.measures
-        wanted = [find_number(target, measures) for target in self.plan.all_targets]
-        if any(where and isinstance(measures[where[0]], ConfidentialMeasure) for where in wanted):
-            return []
-        return [
-            f"{JOINED}: of {item.at_worst:.1%} of the persons somebody learns "
-            f"'{item.details['worst_variable']}', since all who look alike have the same. Set a "
-            "target on attribute_disclosure, diversity or closeness."
-            for item in self.evidence.values()
-            if item.name == AttributeDisclosure.name and item.at_worst > 0
-        ]
+        return self.case.dossier
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -282,7 +257,7 @@ class LinkedRelease:
             "evidence": {
                 label: item.plain() for label, item in {**self.evidence, **self.attacks}.items()
             },
-            "judged_attacks": list_judged_attacks(self.plan_of_writing, self.attacks, self._judged),
+            "judged_attacks": list_judged_attacks(self.plan, self.attacks, self.case.judged),
         }
 
     def write(
@@ -298,11 +273,102 @@ class LinkedRelease:
         The targets are measured again on the files as they are on the disk before the folder
         appears under its name. See `Release.write`.
         """
-        from sfumato.storage.linked import write_tables
+        from sfumato.storage.writing import write_release
 
-        return write_tables(
+        return write_release(
             self, Path(folder), overwrite=overwrite, ledger=ledger, progress=progress
         )
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedCase:
+    """A release of several tables with all that was found out about it; see `Case`."""
+
+    release: LinkedRelease
+
+    @cached_property
+    def attacks(self) -> dict[str, Evidence]:
+        """What one table gives away of another; see `attack_joined_view`."""
+        return attack_joined_view(self.release.original, self.release.linked)
+
+    @property
+    def evidence(self) -> dict[str, Evidence]:
+        """All of it by label: what was measured of the joined view, and the attacks on it."""
+        return {**self.release.evidence, **self.attacks}
+
+    @cached_property
+    def judged(self) -> tuple[Judgement, ...]:
+        """What each attack on the joined view achieved, held against what is acceptable."""
+        return judge_attacks(self.release.plan, self.attacks)
+
+    @property
+    def findings(self) -> Findings:
+        """Nothing: the joined view measures what a single table only has findings of."""
+        return Findings()
+
+    @cached_property
+    def lights(self) -> Lights:
+        """Whether all targets hold, and what attacks on each table achieve."""
+        plan, release = self.release.plan, self.release
+        tables = {name: table.lights for name, table in release.tables.items()}
+        stated = {name: lights for name, lights in tables.items() if plan.tables[name].targets}
+        targets = _combine({name: lights.targets for name, lights in stated.items()})
+        if not release.verdict and not stated:
+            targets = targets.dim(["No target was set, so nothing is guaranteed."])
+        unmeasured = [
+            f"{label} could not be computed: {item.reason}"
+            for label, item in release.evidence.items()
+            if not item.computed
+        ]
+        harmless = list_harmless(plan.targets, plan.measures)
+        weaker = [
+            f"Less than the profile {plan.profile} asks for: {line}" for line in plan.list_weaker()
+        ]
+        by_table = {name: lights.attacks for name, lights in tables.items()}
+        attacks = _combine({**by_table, JOINED: light_attempts(plan, self.attacks, self.judged)})
+        return Lights(
+            targets.dim(
+                [
+                    *_name_view([*harmless, *list_barely_met(release.verdict)]),
+                    *weaker,
+                    *_name_view(unmeasured),
+                ]
+            ),
+            attacks.dim(_name_view(self._list_learnt())),
+        )
+
+    @cached_property
+    def dossier(self) -> Dossier | None:
+        """Each rule of the plan's profile with what was measured; None without a profile."""
+        release = self.release
+        return build_dossier(
+            release.plan, release.verdict, release.evidence, self.attacks, release.tables
+        )
+
+    def require_attacks_held(self) -> None:
+        """Refuse a release if an attack succeeds too often, on a table or on several."""
+        require_attempts_fail(self.release.plan, self.attacks)
+        for name, table in self.release.tables.items():
+            with _name_table(name):
+                table.case.require_attacks_held()
+
+    def _list_learnt(self) -> list[str]:
+        """Where joined tables give away a confidential value, and no target says how often."""
+        measures = self.release.plan.measures
+        wanted = [find_number(target, measures) for target in self.release.plan.all_targets]
+        if any(where and measures[where[0]].of_secrets for where in wanted):
+            return []
+        return [
+            f"of {item.at_worst:.1%} of the persons somebody learns "
+            f"'{item.details['worst_variable']}', since all who look alike have the same. Set a "
+            "target on attribute_disclosure, diversity or closeness."
+            for item in self.release.evidence.values()
+            if item.name == AttributeDisclosure.name and item.at_worst > 0
+        ]
+
+
+def _name_view(lines: Iterable[str]) -> list[str]:
+    return [f"{JOINED}: {line}" for line in lines]
 
 
 def _combine(lights: Mapping[str, Light]) -> Light:
@@ -315,18 +381,13 @@ def _combine(lights: Mapping[str, Light]) -> Light:
 
 def protect_tables(
     tables: LinkedTables | Mapping[str, Any],
-    plan: LinkedPlan,
+    plan: Plan,
     *,
-    key: Key | bytes | str | Path | None = None,
-    earlier: Sequence[LinkedRelease | str | Path] = (),
-    progress: Progress | None = None,
+    key: Key,
+    earlier: Iterable[LinkedRelease | str | Path],
+    progress: Progress | None,
 ) -> LinkedRelease:
     """Carry out a plan for several tables; see `protect`."""
-    for line in plan.list_weaker():
-        what = f"Less than the profile {plan.profile} asks for, so it is not met: {line}"
-        warnings.warn(what, WeakProtectionWarning, stacklevel=4)
-    for line in list_harmless(plan.targets, plan.measures):
-        warnings.warn(line, WeakProtectionWarning, stacklevel=4)
     datasets = tables.tables if isinstance(tables, LinkedTables) else tables
     for data in datasets.values():
         frame = data.frame if isinstance(data, Dataset) else data
@@ -338,16 +399,16 @@ def protect_tables(
     for name, table in prepared.items():
         with _name_table(name):
             require_persons(table.original, engine_for(table.original.frame))
-    work = _Work(linked, plan, prepared, Key.of(key), progress)
+    work = _Work(linked, plan, prepared, key, progress)
     for name in linked.structure.order:
         work.protect_table(name)
     work.remove_rows()
     for step in plan.steps:
         work.protect_all(step)
     release = work.finish()
-    if not earlier:
-        return release
     paired = [_place_earlier(item, release) for item in earlier]
+    if not paired:
+        return release
     composition = hold_joined_composition(
         plan, release.original, release.linked, release.evidence, paired
     )
@@ -360,7 +421,7 @@ def _place_earlier(earlier: LinkedRelease | str | Path, release: LinkedRelease) 
     if isinstance(earlier, LinkedRelease):
         label = f"the release of plan {earlier.plan.digest[:8]}"
         return place_release(label, release.original, earlier.linked)
-    from sfumato.storage.linked import open_folder
+    from sfumato.storage.tables import open_folder
 
     return open_folder(Path(earlier), release)
 
@@ -386,7 +447,7 @@ class _Work:
     def __init__(
         self,
         linked: LinkedTables,
-        plan: LinkedPlan,
+        plan: Plan,
         prepared: Mapping[str, PreparedTable],
         key: Key,
         progress: Progress | None,
@@ -463,7 +524,7 @@ class _Work:
     def protect_all(self, step: Method) -> None:
         """Carry out a step over all tables."""
         owned = self.linked.structure.owned
-        parts = split_step(step, {name: self.data[name].schema for name in owned}).of_table
+        parts = split_step(step, {name: self.data[name].schema for name in owned})
         if not isinstance(step, KAnonymity):
             for name, part in parts.items():
                 with _name_table(name):
@@ -523,8 +584,7 @@ class _Work:
         originals = {name: table.original for name, table in self.prepared.items()}
         original = self.linked.with_tables(originals)
         evidence, verdict = judge_joined_view(self.plan, original, linked, progress=self.progress)
-        _require_all(releases, evidence, verdict)
-        return LinkedRelease(
+        release = LinkedRelease(
             tables=releases,
             plan=self.plan,
             original=original,
@@ -533,63 +593,27 @@ class _Work:
             verdict=verdict,
             key=self.key,
         )
+        joined = any(not judgement.met for judgement in verdict)
+        hint = _suggest_remedy() if joined else ""
+        require_met(release.all_judgements, release.all_evidence, hint=hint)
+        for name, own in releases.items():
+            engine = engine_for(own.dataset.frame)
+            with _name_table(name):
+                protected = Protected(own.original, own.dataset, own.plan.steps, engine)
+                pass_gates(protected, LAST_GATES)
+        return release
 
     def _release(self, name: str) -> Release:
         table, data = self.prepared[name], self.data[name]
-        require_no_direct(data)
-        engine = engine_for(data.frame)
-        require_no_free_text(data, engine)
-        require_no_raw_groups(data)
-        require_consistent_groups(table.original, data, self.steps[name], engine)
-        plan = replace_steps(table.plan, self.steps[name])
-        evidence = take_measures(plan.measures, table.original, data, progress=self.progress)
-        evidence |= add_losses(plan.steps, self.fitted[name], evidence)
-        return Release(
-            dataset=replace(data, frame=frames.strip_metadata(data.frame)),
-            plan=plan,
-            evidence=evidence,
-            verdict=judge(plan.targets, plan.measures, evidence),
-            original=table.original,
-            key=self.key,
+        return finish_table(
+            table.original,
+            data,
+            replace(table.plan, steps=tuple(self.steps[name])),
             fitted=self.fitted[name],
+            key=self.key,
+            engine=engine_for(data.frame),
+            progress=self.progress,
         )
-
-
-def replace_steps(plan: Plan, steps: Sequence[Method]) -> Plan:
-    """A plan with other steps."""
-    return Plan(
-        schema=plan.schema,
-        steps=steps,
-        targets=plan.targets,
-        evaluate=plan.evaluate,
-        read=plan.read,
-        release=plan.release,
-    )
-
-
-def _require_all(
-    releases: Mapping[str, Release],
-    evidence: Mapping[str, Evidence],
-    verdict: Sequence[Judgement],
-) -> None:
-    """Fail when a target is missed, in a table or in the joined view."""
-    judged, measured = collect_judgements(releases, evidence, verdict)
-    joined = any(not judgement.met for judgement in verdict)
-    require_met(judged, measured, hint=_suggest_remedy() if joined else "")
-
-
-def collect_judgements(
-    releases: Mapping[str, Release],
-    evidence: Mapping[str, Evidence],
-    verdict: Sequence[Judgement],
-) -> tuple[list[Judgement], dict[str, Evidence]]:
-    """What was judged and measured of all tables and of the joined view, named by its table."""
-    judged = [_name_judgement(JOINED, judgement) for judgement in verdict]
-    measured = {f"{JOINED}.{label}": item for label, item in evidence.items()}
-    for name, release in releases.items():
-        judged += [_name_judgement(name, judgement) for judgement in release.verdict]
-        measured |= {f"{name}.{label}": item for label, item in release.evidence.items()}
-    return judged, measured
 
 
 def _suggest_remedy() -> str:
@@ -617,22 +641,10 @@ def assess_tables(
     chosen = choose_measures(["uniqueness"] if measures is None else measures, of="one")
     chosen = add_disclosure(chosen, tables) if measures is None else chosen
     # A plan refuses what is not measured there.
-    _ = LinkedPlan(
+    _ = Plan(
         tables={name: Plan() for name in tables.tables},
         keys=tables.structure.keys,
         person=".".join(tables.structure.person),
         evaluate=chosen,
     )
     return measure_joined_view(chosen, tables, "original", progress=progress)
-
-
-def require_attacks_fail(release: LinkedRelease) -> None:
-    """Refuse a release if an attack succeeds too often, on a table or on several."""
-    require_attempts_fail(release.plan_of_writing, release.attacks)
-    for name, table in release.tables.items():
-        try:
-            table.case.require_attacks_held()
-        except TargetError as error:
-            named = TargetError(f"Table '{name}': {error.what}", hint=error.hint)
-            named.evidence, named.verdict = error.evidence, error.verdict
-            raise named from None

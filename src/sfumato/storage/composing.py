@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import ReleaseError, RepeatedReleaseWarning
 from sfumato.evidence import Evidence
 from sfumato.io import frames
+from sfumato.plan import WHOLE, Plan
 from sfumato.progress import Progress
 from sfumato.release import Release
 from sfumato.run.composition import HeldComposition, hold_composition, require_composition
@@ -21,6 +22,9 @@ from sfumato.storage.earlier import FoundRelease, find_earlier, list_beside, pai
 from sfumato.storage.ledger import Entry, Ledger
 from sfumato.storage.same_draws import digest_paths, require_same_draws
 from sfumato.storage.tiers import hold_tiers, is_tier_of_same
+
+if TYPE_CHECKING:
+    from sfumato.run.tables import LinkedRelease
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +39,7 @@ class Composing:
     ledger : where it is to be written down; None: nowhere.
     """
 
-    release: Release
+    release: Release | LinkedRelease
     evidence: Mapping[str, Evidence]
     facts: dict[str, Any]
     ledger: Ledger | None
@@ -47,31 +51,32 @@ class Composing:
 
     @contextmanager
     def write_down(self, folder: Path, target: Path, *, overwrite: bool) -> Iterator[None]:
-        """Enter the release into the ledger, and take it out again if it does not come into being.
+        """Enter every table into the ledger, and take all out if the release never comes to be.
 
         Before it is put in place, so that no release is out that the ledger does not know.
         """
-        if self.ledger is None:
+        ledger = self.ledger
+        if ledger is None:
             yield
             return
         seal = sha256(folder / MANIFEST)
-        entry = self.ledger.add(*describe_entry(self.release, self.ledger, target, seal))
+        numbers: list[int] = []
         try:
+            numbers.extend(
+                ledger.add(*describe_entry(table, ledger, target, seal)).number
+                for table in self.release.tables.values()
+            )
             yield
         finally:
-            if is_file_with(target / MANIFEST, seal):
-                settle_entry(self.ledger, entry.number, target, overwrite=overwrite)
-            else:
-                self.ledger.remove(entry.number)
+            for number in numbers:
+                if is_file_with(target / MANIFEST, seal):
+                    _settle_entry(ledger, number, target, overwrite=overwrite, beside=numbers)
+                else:
+                    ledger.remove(number)
 
 
-def settle_entry(
-    ledger: Ledger,
-    number: int,
-    target: Path,
-    *,
-    overwrite: bool,
-    beside: Collection[int] = (),
+def _settle_entry(
+    ledger: Ledger, number: int, target: Path, *, overwrite: bool, beside: Collection[int]
 ) -> None:
     """Note that a release is in place; where that fails, say that it is there all the same."""
     try:
@@ -92,42 +97,62 @@ def open_ledger(location: str | Path | Literal[False] | None) -> Ledger | None:
 
 @contextmanager
 def hold_together(
-    release: Release, target: Path, ledger: Ledger | None, progress: Progress | None
+    release: Release | LinkedRelease,
+    target: Path,
+    ledger: Ledger | None,
+    progress: Progress | None,
 ) -> Iterator[Composing]:
     """Measure a release together with all earlier ones of the same records.
 
     Nobody else writes a release meanwhile: two that are made at once would miss each other.
     """
     with nullcontext() if ledger is None else ledger.lock(progress):
-        earlier_releases = find_earlier(release, target, ledger)
-        _require_same_basis(release, earlier_releases)
-        require_same_draws(release, target, earlier_releases)
-        _warn(release, earlier_releases, target)
-        content = ledger.digest_content(release.dataset) if ledger and earlier_releases else ""
-        tiers = [item for item in earlier_releases if is_tier_of_same(release, item, ledger)]
-        paired = [
-            pair_earlier(item, release, ledger)
-            for item in _list_different([item for item in earlier_releases if item not in tiers])
-            # The very same shows nothing new, and need not even be there any more.
-            if item.entry is None or item.entry.content != content
-        ]
-        earlier = [*release.earlier, *(item for item in paired if item is not None)]
-        facts: dict[str, Any] = {
-            "ledger": None if ledger is None else str(ledger.folder),
-            "earlier": [_describe_earlier(item) for item in earlier_releases],
+        earlier = {
+            name: find_earlier(table, target, ledger) for name, table in release.tables.items()
         }
-        together: dict[str, Evidence] = {}
-        if tiers:
-            others = [pair_earlier(item, release, ledger) for item in tiers]
-            facts["tiers"] = hold_tiers(release, [item for item in others if item is not None])
-        if earlier:
-            composition = hold_composition(
-                release.plan, release.original, release.dataset, earlier, progress=progress
-            )
-            require_composition(release.plan, composition, release.case.evidence)
-            together = {composition.label: composition.evidence}
-            facts |= _list_verdict(release, composition)
+        for name, table in release.tables.items():
+            _require_same_basis(table, earlier[name])
+            require_same_draws(table, target, earlier[name])
+            _warn(table, earlier[name], target)
+        if isinstance(release, Release):
+            facts, together = _compose_records(release, earlier[WHOLE], ledger, progress)
+        else:
+            from sfumato.storage.tables import compose_persons
+
+            facts, together = compose_persons(release, earlier, ledger)
+        facts = {"ledger": None if ledger is None else str(ledger.folder), **facts}
         yield Composing(release, {**release.case.evidence, **together}, facts, ledger)
+
+
+def _compose_records(
+    release: Release,
+    earlier_releases: Sequence[FoundRelease],
+    ledger: Ledger | None,
+    progress: Progress | None,
+) -> tuple[dict[str, Any], dict[str, Evidence]]:
+    """What one table and the earlier releases of its records disclose together."""
+    content = ledger.digest_content(release.dataset) if ledger and earlier_releases else ""
+    tiers = [item for item in earlier_releases if is_tier_of_same(release, item, ledger)]
+    paired = [
+        pair_earlier(item, release, ledger)
+        for item in _list_different([item for item in earlier_releases if item not in tiers])
+        # The very same shows nothing new, and need not even be there any more.
+        if item.entry is None or item.entry.content != content
+    ]
+    earlier = [*release.earlier, *(item for item in paired if item is not None)]
+    facts: dict[str, Any] = {"earlier": [_describe_earlier(item) for item in earlier_releases]}
+    together: dict[str, Evidence] = {}
+    if tiers:
+        others = [pair_earlier(item, release, ledger) for item in tiers]
+        facts["tiers"] = hold_tiers(release, [item for item in others if item is not None])
+    if earlier:
+        composition = hold_composition(
+            release.plan, release.original, release.dataset, earlier, progress=progress
+        )
+        require_composition(release.plan, composition, release.case.evidence)
+        together = {composition.label: composition.evidence}
+        facts |= list_verdict(release.plan, composition)
+    return facts, together
 
 
 def _list_different(earlier: Sequence[FoundRelease]) -> list[FoundRelease]:
@@ -143,10 +168,11 @@ def _describe_earlier(earlier: FoundRelease) -> dict[str, Any]:
     return {"folder": str(earlier.folder), "number_in_ledger": number}
 
 
-def _list_verdict(release: Release, composition: HeldComposition) -> dict[str, Any]:
+def list_verdict(plan: Plan, composition: HeldComposition) -> dict[str, Any]:
+    """What was found of all releases together, for the custody record."""
     return {
         "targets": [judgement.plain() for judgement in composition.verdict],
-        "accepted": release.plan.release.accept_composition,
+        "accepted": plan.release.accept_composition,
     }
 
 

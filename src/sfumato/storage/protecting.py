@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import ReleaseError, TargetError
 from sfumato.io.scanning import is_large
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.progress import Progress
 from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.run import protect
-from sfumato.run.linked import LinkedRelease
+from sfumato.run.tables import LinkedRelease
 from sfumato.run.tiers import TieredRelease, protect_tiers
 from sfumato.schema import IDENTIFYING, Schema
 from sfumato.storage.contents import KEY_FILE, MANIFEST
@@ -30,7 +29,7 @@ _SAMPLE = 5_000
 def protect_into(
     folder: Path,
     data: Dataset | Mapping[str, Dataset],
-    plan: Plan | LinkedPlan,
+    plan: Plan,
     *,
     key: Key | Path | None = None,
     overwrite: bool = False,
@@ -53,12 +52,9 @@ def protect_into(
         the evidence lies; it is empty where that could not be saved.
     """
     try:
+        carry_out: Any = protect_tiers if plan.tiers else protect
         released: Release | TieredRelease | LinkedRelease
-        if isinstance(plan, LinkedPlan):
-            released = protect(cast("Any", data), plan, key=key, progress=progress)
-        else:
-            carry_out = protect_tiers if plan.tiers else protect
-            released = carry_out(cast("Dataset", data), plan, key=key, progress=progress)
+        released = carry_out(data, plan, key=key, progress=progress)
         released.write(folder, overwrite=overwrite, ledger=ledger, progress=progress)
     except TargetError as error:
         # A full disk must not hide why it was refused.
@@ -68,10 +64,9 @@ def protect_into(
     return released
 
 
-def list_folders(plan: Plan | LinkedPlan, folder: Path) -> list[Path]:
+def list_folders(plan: Plan, folder: Path) -> list[Path]:
     """Where the releases of a plan go: one folder, or one for each tier in it."""
-    tiers = plan.tiers if isinstance(plan, Plan) else {}
-    return [folder / name for name in tiers] or [folder]
+    return [folder / name for name in plan.tiers] or [folder]
 
 
 def find_key(folders: Sequence[Path]) -> Path | None:

@@ -22,7 +22,6 @@ from sfumato.engines import engine_for
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.plan import Plan
-from sfumato.plan.linked import load_any
 from sfumato.plan.targets import Judgement, Target
 from sfumato.randomness import Key
 from sfumato.run.attacks import try_attacks
@@ -112,7 +111,7 @@ def verify_release(
         finding = "they were not measured again, since the release is not as it was written"
         return (*checks, Check(name="targets", passed=None, finding=finding))
     if is_of_several(read_any_manifest(folder)) or isinstance(original, Mapping):
-        from sfumato.storage.linked import verify_tables
+        from sfumato.storage.tables import verify_tables
 
         return (*checks, *verify_tables(folder, original))
     return (*checks, *verify_targets(folder, original, session=session))
@@ -287,7 +286,7 @@ def _check_custody(folder: Path, manifest: dict[str, Any], key: Key | None) -> l
             "plan",
             lambda: (
                 is_file_with(folder / PLAN_FILE, str(digests.get(PLAN_FILE)))
-                and load_any(folder / PLAN_FILE).digest == record["plan_digest"]
+                and Plan.load(folder / PLAN_FILE).digest == record["plan_digest"]
             ),
             "is the one that was carried out",
             "was changed",

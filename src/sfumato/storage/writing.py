@@ -13,6 +13,7 @@ release/
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import os
 import secrets
 import shutil
@@ -20,7 +21,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -45,8 +46,7 @@ from sfumato.io.atomic import (
 )
 from sfumato.io.locks import hold_new_lock, take_abandoned_lock
 from sfumato.kernels.arrays import Words
-from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
+from sfumato.plan import WHOLE, Plan
 from sfumato.plan.targets import Judgement, judge
 from sfumato.progress import Progress, part_of, send_progress_to, silent
 from sfumato.randomness import Key
@@ -58,7 +58,7 @@ from sfumato.run.gates import require_met
 from sfumato.run.lights import list_judged_attacks, list_public
 from sfumato.run.measuring import take_measures
 from sfumato.storage.authentication import encode_json, encode_with_tag
-from sfumato.storage.cluster import list_parts, write_parts
+from sfumato.storage.cluster import write_parts
 from sfumato.storage.composing import Composing, hold_together, open_ledger
 from sfumato.storage.contents import (
     ACCREDITED_FILE,
@@ -68,6 +68,7 @@ from sfumato.storage.contents import (
     MANIFEST,
     PARTIAL,
     PERSON,
+    PLAN_FILE,
     RECORD_FILE,
     RECORDS,
     REMOVED,
@@ -76,10 +77,14 @@ from sfumato.storage.contents import (
     sha256,
 )
 from sfumato.storage.labelling import label_variables
-from sfumato.storage.opening import open_data, read_any_manifest
+from sfumato.storage.opened_tables import find_private
+from sfumato.storage.opening import list_data_files, open_data, read_any_manifest
 from sfumato.storage.signing import list_signature_files
 from sfumato.storage.streamed import Digest, batches_to_write, digest_batches, digest_file
 from sfumato.storage.verifying import is_intact, verify_files
+
+if TYPE_CHECKING:
+    from sfumato.run.tables import LinkedRelease
 
 # Formats that cannot hold every value; what they hold is compared with what was protected.
 _LOSSY = (".dta", ".sav", ".xpt", ".xlsx")
@@ -88,7 +93,7 @@ _NOT_FOR_OTHERS = 0o755
 
 
 def write_release(
-    release: Release,
+    release: Release | LinkedRelease,
     folder: Path,
     *,
     overwrite: bool,
@@ -99,7 +104,8 @@ def write_release(
     target = folder.resolve()
     with explain_failing_disk():
         restore_former_folder(target)
-        require_free([release.original], release.key, target, overwrite=overwrite)
+        originals = [table.original for table in release.tables.values()]
+        require_free(originals, release.key, target, overwrite=overwrite)
     with send_progress_to(progress):
         release.case.require_attacks_held()
     with (
@@ -149,17 +155,13 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
 
     release, case = composing.release, composing.release.case
     plan = release.plan
-    report("writing", 0, 3)
-    write_data = _write_on_cluster if _is_on_cluster(release) else write_file_of
-    if frames.is_lazy(release.dataset.frame):
-        write_data = _write_in_batches
-    manifest, verdict = write_data(release, folder, report)
-    manifest["targets"] = [judgement.public() for judgement in verdict]
-    manifest["attacks"] = list_public(plan, case.attacks)
-    dossier = build_dossier(plan, verdict, case.evidence, case.attacks)
+    manifest, verdict = _write_tables(release, folder, report)
+    tables = release.tables if plan.tables else {}
+    dossier = build_dossier(plan, verdict, case.evidence, case.attacks, tables)
     if dossier is not None:
         manifest["dossier"] = dossier.public()
-    report("writing", 2, 3)
+    steps = len(release.tables) + 2
+    report("writing", steps - 1, steps)
     private = folder / CUSTODY
     private.mkdir(mode=0o700)
     create_file(folder / REPORT, render_report(manifest).encode(), mode=PUBLIC)
@@ -171,10 +173,12 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     create_file(folder / MANIFEST, encoded, mode=PUBLIC)
     _write_accredited_manifest(release, folder, manifest)
     create_file(folder / KEY_FILE, f"{release.key.text}\n".encode(), mode=PRIVATE)
-    create_file(private / "plan.toml", plan.text(comments=True).encode(), mode=PRIVATE)
-    write_evidence(release, composing.evidence, private)
+    create_file(folder / PLAN_FILE, plan.text(comments=True).encode(), mode=PRIVATE)
+    for name, own in release.tables.items():
+        _write_evidence_of(own, composing, find_private(folder, name) if name else private)
     custody = {
         **release.custody,
+        **(_describe_tables(release) if plan.tables else {}),
         "evidence": {label: item.plain() for label, item in composing.evidence.items()},
         "plan": plan.text(comments=True),
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -182,17 +186,77 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
         "lights": composing.lights.plain(),
         "judged_attacks": list_judged_attacks(plan, case.attacks, case.judged),
         **({} if dossier is None else {"dossier": dossier.plain()}),
-        "distributions": tabulate_distributions(release.original, release.dataset),
+        **({} if plan.tables else _tabulate(release.tables[WHOLE])),
         "composition": composing.facts,
         "manifest_sha256": sha256(folder / MANIFEST),
     }
     create_file(private / REPORT, render_report(manifest, custody).encode(), mode=PRIVATE)
     # The key is checked against its commitment, and this record against the key.
-    parts = list_parts(manifest["data"])
-    custody["files"] = {**parts, **digest_files(folder, without=[KEY_FILE, *parts])}
+    data = list_data_files(manifest)
+    custody["files"] = {**data, **digest_files(folder, without=[KEY_FILE, *data])}
     encoded = encode_with_tag(custody, release.key, "custody")
     create_file(folder / RECORD_FILE, encoded, mode=PRIVATE)
-    report("writing", 3, 3)
+    report("writing", steps, steps)
+
+
+def _write_tables(
+    release: Release | LinkedRelease, folder: Path, report: Progress
+) -> tuple[dict[str, Any], Sequence[Judgement]]:
+    """Write the records of every table: the manifest, and the targets held against the files."""
+    manifests: dict[str, dict[str, Any]] = {}
+    verdict: Sequence[Judgement] = ()
+    for position, (name, table) in enumerate(release.tables.items()):
+        report("writing", position, len(release.tables) + 2)
+        write_data = _write_on_cluster if _is_on_cluster(table) else write_file_of
+        if frames.is_lazy(table.dataset.frame):
+            write_data = _write_in_batches
+        facts, verdict = write_data(table, folder, report, name=name or "data")
+        manifests[name] = {
+            **facts,
+            "targets": [judgement.public() for judgement in verdict],
+            "attacks": list_public(table.plan, table.attacks),
+        }
+    if WHOLE in manifests:
+        return manifests[WHOLE], verdict
+    from sfumato.storage.tables import judge_files
+
+    report("checking what was written", len(release.tables), len(release.tables) + 2)
+    verdict = judge_files(release.plan, folder, manifests)
+    targets = [judgement.public() for judgement in verdict]
+    return {**release.manifest, "tables": manifests, "targets": targets}, verdict
+
+
+def _tabulate(table: Release) -> dict[str, Any]:
+    return {"distributions": tabulate_distributions(table.original, table.dataset)}
+
+
+def _describe_tables(release: Release | LinkedRelease) -> dict[str, Any]:
+    """For the custody record, what was done to each of several tables and found of it."""
+    tables = release.tables
+    return {
+        "input": {
+            name: _digest_all({table: own.custody["input"][name] for table, own in tables.items()})
+            for name in ("records_digest", "values_digest")
+        },
+        "tables": {
+            name: {
+                **own.custody,
+                "evidence": {label: item.plain() for label, item in own.case.evidence.items()},
+                "judged_attacks": list_judged_attacks(own.plan, own.attacks, own.case.judged),
+                **_tabulate(own),
+                "lights": own.lights.plain(),
+                # With its part of the steps over all tables, and what replaced the keys.
+                "plan": own.plan.text(),
+            }
+            for name, own in tables.items()
+        },
+    }
+
+
+def _digest_all(digests: Mapping[str, str]) -> str:
+    """What tells the original tables from others, all together."""
+    text = "\n".join(f"{table}\n{digest}" for table, digest in digests.items())
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_file_of(
@@ -218,10 +282,10 @@ def write_file_of(
 
 
 def _write_in_batches(
-    release: Release, folder: Path, report: Progress
+    release: Release, folder: Path, report: Progress, *, name: str = "data"
 ) -> tuple[dict[str, Any], Sequence[Judgement]]:
     """Write the records batch by batch: the same file and manifest as `write_file_of`."""
-    data_file = folder / f"data{_choose_suffix(release)}"
+    data_file = folder / f"{name}{_choose_suffix(release)}"
     batches, written = batches_to_write(release, folder), Digest()
     facts = write_table(
         digest_batches(batches, written),
@@ -263,12 +327,12 @@ def _choose_suffix(release: Release) -> str:
 
 
 def _write_on_cluster(
-    release: Release, folder: Path, report: Progress
+    release: Release, folder: Path, report: Progress, *, name: str = "data"
 ) -> tuple[dict[str, Any], Sequence[Judgement]]:
     """Let the workers write the records, many files in one folder; else as `write_file_of`."""
     from sfumato.engines.spark import SparkEngine
 
-    facts = write_parts(release, folder / f"data.{release.plan.release.format or 'parquet'}")
+    facts = write_parts(release, folder / f"{name}.{release.plan.release.format or 'parquet'}")
     report("checking what was written", 1, 3)
     data = release.dataset
     described = {
@@ -294,13 +358,22 @@ def _is_on_cluster(release: Release) -> bool:
     return frames.is_distributed(release.dataset.frame)
 
 
-def _write_accredited_manifest(release: Release, folder: Path, manifest: Mapping[str, Any]) -> None:
+def _write_accredited_manifest(
+    release: Release | LinkedRelease, folder: Path, manifest: Mapping[str, Any]
+) -> None:
     """The manifest with the noise in full, where the public one keeps a part of it back."""
-    if release.accredited is not None:
-        path = folder / ACCREDITED_FILE
-        path.parent.mkdir(mode=0o700)
-        full = {**manifest, "noise": release.accredited["noise"]}
-        create_file(path, encode_with_tag(full, release.key, "accredited"), mode=PRIVATE)
+    full = {name: own.accredited["noise"] for name, own in release.tables.items() if own.accredited}
+    if not full:
+        return
+    content = {**manifest, **({"noise": full[WHOLE]} if WHOLE in full else {})}
+    if WHOLE not in full:
+        content["tables"] = {
+            name: {**facts, "noise": full[name]} if name in full else facts
+            for name, facts in manifest["tables"].items()
+        }
+    path = folder / ACCREDITED_FILE
+    path.parent.mkdir(mode=0o700)
+    create_file(path, encode_with_tag(content, release.key, "accredited"), mode=PRIVATE)
 
 
 def _describe_data(
@@ -329,6 +402,18 @@ def _measure_again(
     verdict, evidence = opened.judge(release.plan, release.original, targeted=True)
     require_met(verdict, evidence)
     return verdict
+
+
+def _write_evidence_of(table: Release, composing: Composing, private: Path) -> None:
+    """What was measured of each record of a table; no folder is left where that is nothing."""
+    evidence = composing.evidence if table is composing.release else table.case.evidence
+    if table is composing.release:
+        write_evidence(table, evidence, private)
+        return
+    private.mkdir(mode=0o700)
+    write_evidence(table, evidence, private)
+    if not any(private.iterdir()):
+        private.rmdir()
 
 
 def write_evidence(release: Release, evidence: Mapping[str, Evidence], private: Path) -> None:
@@ -373,7 +458,7 @@ def _put_table(path: Path, table: pl.DataFrame) -> None:
         table.write_parquet(sibling)
 
 
-def keep_attempt(folder: Path, plan: Plan | LinkedPlan, error: TargetError) -> Path:
+def keep_attempt(folder: Path, plan: Plan, error: TargetError) -> Path:
     """Keep the evidence of a refused release inside: in a private folder beside the target."""
     from sfumato.report import render_refusal
 
@@ -389,7 +474,7 @@ def keep_attempt(folder: Path, plan: Plan | LinkedPlan, error: TargetError) -> P
         "targets": [{**item.plain(), "worst": item.worst} for item in error.verdict],
         "evidence": {label: evidence.plain() for label, evidence in error.evidence.items()},
     }
-    if isinstance(plan, Plan) and plan.profile is not None:
+    if plan.profile is not None and not plan.tables:
         dossier = build_dossier(plan, error.verdict, error.evidence, error.evidence)
         content["dossier"] = None if dossier is None else dossier.plain()
     create_file(path, encode_json(content), mode=PRIVATE)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from sfumato.errors import PlanError
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.studio.view import View
 
 
@@ -18,18 +17,16 @@ def get_plan(view: View, table: str = "") -> Plan:
             "The keys between these tables are not set yet.",
             hint="accept or correct the keys between them under Roles.",
         )
-    if isinstance(plan, Plan):
-        return plan
-    if table not in plan.tables:
+    if table not in plan.by_table:
         raise PlanError("There is no such table in the plan.")
-    return plan.tables[table]
+    return plan.by_table[table]
 
 
 def put_plan(view: View, what: str, plan: Plan, table: str = "") -> None:
     """Go on with another plan for a table."""
     whole = view.plan
-    if isinstance(whole, LinkedPlan):
+    if whole is None or not whole.tables:
+        view.change(what, plan=plan)
+    else:
         tables = {**whole.tables, table: plan}
         view.change(f"{table}: {what}", plan=replace(whole, tables=tables))
-    else:
-        view.change(what, plan=plan)

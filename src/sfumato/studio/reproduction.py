@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.studio.source import DataSource
 
 PLAN = "plan.toml"
@@ -28,7 +27,7 @@ class Recipe:
     """
 
     source: DataSource
-    plan: Plan | LinkedPlan
+    plan: Plan
     key: Path
     to: Path
     ledger: bool = True
@@ -53,23 +52,22 @@ class Recipe:
         """The Python script that writes the same release."""
         options = "" if self.ledger else ", ledger=False"
         options += ", overwrite=True" if self.overwrite else ""
-        several = isinstance(self.plan, LinkedPlan)
-        verb = "protect_tiers" if isinstance(self.plan, Plan) and self.plan.tiers else "protect"
+        verb = "protect_tiers" if self.plan.tiers else "protect"
         lines = [
             "from pathlib import Path",
             "",
             "import sfumato as sf",
             "",
-            f"plan = sf.{'LinkedPlan' if several else 'Plan'}.load({PLAN!r})",
-            *self._write_reading(several=several),
+            f"plan = sf.Plan.load({PLAN!r})",
+            *self._write_reading(),
             f"release = sf.{verb}(data, plan, key=Path({str(self.key)!r}))",
             f"release.write({str(self.to)!r}{options})",
         ]
         return "\n".join(lines) + "\n"
 
-    def _write_reading(self, *, several: bool) -> list[str]:
+    def _write_reading(self) -> list[str]:
         table, query = self.source.table, self.source.query
-        if not several:
+        if not self.plan.tables:
             named = "".join(f", {name}={value!r}" for name, value in
                             (("table", table), ("query", query)) if value)  # fmt: skip
             return [f"data = sf.read({self.where!r}, **plan.read{named})"]

@@ -26,7 +26,6 @@ from sfumato.errors import DataError, PlanError
 from sfumato.io.atomic import PRIVATE, write_file
 from sfumato.io.locks import take_abandoned_lock
 from sfumato.plan import PARTIES, Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.studio.source import DataSource, parse_plan
 from sfumato.studio.tasks import Depends
 
@@ -117,7 +116,7 @@ class Session:
         return self.read_plan(self.state)
 
     @property
-    def plan(self) -> Plan | LinkedPlan | None:
+    def plan(self) -> Plan | None:
         """The plan as it stands; None where nobody has said how several tables belong together."""
         linked = self.state.source is not None and self.state.source.linked
         return parse_plan(self.plan_text, linked=linked)
@@ -145,7 +144,7 @@ class Session:
         what: str,
         *,
         by: str,
-        plan: str | Plan | LinkedPlan | None = None,
+        plan: str | Plan | None = None,
         source: DataSource | None = None,
     ) -> None:
         """Go on to a new state; what was undone before is no longer ahead, but stays on the disk.
@@ -251,11 +250,7 @@ class Session:
             return _digest([__version__, task, parameters])
         plan = self.plan
         part = ""
-        if isinstance(plan, Plan) and depends != "plan":
-            # Steps, targets and parties do not change what the records are.
-            schema = plan.schema if depends == "schema" else None
-            part = Plan(schema=schema, read=plan.read).text()
-        elif isinstance(plan, LinkedPlan) and depends != "plan":
+        if plan is not None and depends != "plan":
             part = _write_part(plan, depends)
         elif plan is not None:
             # Who gets it and what for changes nothing that is measured.
@@ -380,11 +375,14 @@ def hold_sessions(folder: Path) -> Iterator[None]:
         yield
 
 
-def _write_part(plan: LinkedPlan, depends: Depends) -> str:
-    """What the records of several tables depend on; with "schema" also their roles and keys."""
+def _write_part(plan: Plan, depends: Depends) -> str:
+    """What the records depend on; with "schema" also their roles, and the keys between tables.
+
+    Steps, targets and parties do not change what the records are.
+    """
     whole = depends == "schema"
     tables = {name: Plan(schema=own.schema if whole else None, read=own.read).text()
-              for name, own in plan.tables.items()}  # fmt: skip
+              for name, own in plan.by_table.items()}  # fmt: skip
     keys = [[str(key), key.target] for key in plan.keys] if whole else []
     return json.dumps([tables, dict(plan.files), keys, plan.person if whole else ""])
 

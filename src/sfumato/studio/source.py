@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from sfumato.errors import PlanError
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +60,20 @@ class DataSource:
 
 
 @lru_cache(maxsize=64)
-def parse_plan(text: str, *, linked: bool = False) -> Plan | LinkedPlan | None:
+def parse_plan(text: str, *, linked: bool = False) -> Plan | None:
     """A plan from its text; the same text gives the same plan, read once.
 
     Where nobody has decided anything yet, that of one table is empty, and of several there is none:
     it begins with the keys between them.
     """
-    if linked:
-        return LinkedPlan.parse(text) if text else None
-    return Plan.parse(text) if text else Plan()
+    if not text:
+        return None if linked else Plan()
+    plan = Plan.parse(text)
+    if bool(plan.tables) != linked:
+        raise PlanError(
+            "The plan is for several tables, and the data are one."
+            if plan.tables
+            else "The plan is for one table, and the data are several.",
+            hint="open the data that it was written for.",
+        )
+    return plan

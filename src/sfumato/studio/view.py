@@ -24,7 +24,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from sfumato import __version__, catalogue
 from sfumato.errors import PlanError, SfumatoError
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.report.html import make_environment
 from sfumato.report.wording import format_percent, format_result
 from sfumato.studio.jobs import Job
@@ -93,16 +92,16 @@ class View:
         return user
 
     @property
-    def plan(self) -> Plan | LinkedPlan | None:
+    def plan(self) -> Plan | None:
         """The plan as it stands; None where nobody has said how several tables belong together."""
         return self.session.plan
 
     @property
     def table_plan(self) -> Plan:
         """The plan of a single table."""
-        if not isinstance(self.plan, Plan):
+        if self.plan is None:
             raise PlanError("This works with one table, and these are several.")
-        return self.plan
+        return self.plan.require_one_table()
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -120,7 +119,7 @@ class View:
     def change(
         self,
         what: str,
-        plan: str | Plan | LinkedPlan | None = None,
+        plan: str | Plan | None = None,
         source: DataSource | None = None,
     ) -> None:
         """Go on to a new state of the session; see `Session.change`."""

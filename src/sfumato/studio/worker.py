@@ -23,9 +23,9 @@ from sfumato.data.linked import LinkedTables, read_tables
 from sfumato.errors import SfumatoError, locate
 from sfumato.io.atomic import FileLog, log_files
 from sfumato.io.scanning import is_large
-from sfumato.plan.linked import LinkedPlan
+from sfumato.plan import Plan
 from sfumato.progress import Cancelled, Token, current_progress, send_progress_to
-from sfumato.run.linked import prepare_tables
+from sfumato.run.tables import prepare_tables
 from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work, list_tasks
 
@@ -74,7 +74,7 @@ class Workshop:
         data: Dataset = self.keep(key, lambda: _read(source, chosen))
         return data
 
-    def read_several(self, source: DataSource, plan: LinkedPlan | None) -> dict[str, Dataset]:
+    def read_several(self, source: DataSource, plan: Plan | None) -> dict[str, Dataset]:
         """The records of several tables as they are in the files, read once."""
         options = {} if plan is None else {name: own.read for name, own in plan.tables.items()}
         files = {} if plan is None else dict(plan.files)
@@ -94,7 +94,7 @@ class Workshop:
         )
         return tables
 
-    def link(self, source: DataSource, plan: LinkedPlan) -> LinkedTables:
+    def link(self, source: DataSource, plan: Plan) -> LinkedTables:
         """Several tables with the keys and the roles of a plan."""
         tables = self.read_several(source, plan)
         linked = plan.link(tables)

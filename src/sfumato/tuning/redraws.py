@@ -154,7 +154,9 @@ def several(
 def _read_steps(data: Dataset, by: Plan | Method) -> tuple[Dataset, tuple[Method, ...]]:
     """The data as declared, and the steps; those that take no draws are refused."""
     original, steps = (
-        (data.with_schema(by.schema), tuple(by.steps)) if isinstance(by, Plan) else (data, (by,))
+        (data.with_schema(by.require_one_table().schema), tuple(by.steps))
+        if isinstance(by, Plan)
+        else (data, (by,))
     )
     if not any(step.keyed for step in steps):
         raise MeasureError(

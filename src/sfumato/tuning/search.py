@@ -119,6 +119,7 @@ def tune(  # noqa: PLR0913 - the options are the interface
     References: Duncan, Keller-McNulty & Stokes (2001), Disclosure risk vs. data utility: the R-U
     confidentiality map (the map); Hundepool et al. (2012), Statistical Disclosure Control, 1.5.
     """
+    plan.require_one_table()
     _require_sense(plan, runs, budget, repeats, workers)
     problem = _pose_problem(data, plan, space, measures)
     keys = _derive_keys(seed, repeats)

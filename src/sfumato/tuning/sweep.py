@@ -88,6 +88,7 @@ def sweep(  # noqa: PLR0913 - the options are the interface
     >>> made.select("intervals", "records", "uniqueness", "uniqueness.k", "met").rows()
     [(2, 6, 0.0, 6.0, True), (10, 6, 0.166..., 1.0, False)]
     """
+    plan.require_one_table()
     values = _read_grid(plan, over or {}, parameters)
     widened = add_measures(plan, measures)
     if not widened.measures:

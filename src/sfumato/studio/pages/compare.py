@@ -8,10 +8,8 @@ from typing import Any
 from starlette.responses import Response
 
 from sfumato.errors import PlanError, SfumatoError
-from sfumato.plan.linked import LinkedPlan
 from sfumato.studio.drawings import draw_bars, draw_forest
 from sfumato.studio.pages.protect import choose_tier, show_trial
-from sfumato.studio.plan_parts import WHOLE, get_part, replace_part
 from sfumato.studio.texts import say
 from sfumato.studio.view import Outcome, Page, View
 from sfumato.utility.coefficients import Coefficients
@@ -30,8 +28,7 @@ async def show(view: View) -> Mapping[str, Any]:
     trial = await show_trial(view)
     if not trial["tried"].ready:
         return {"state": "untried", **trial}
-    linked = isinstance(view.plan, LinkedPlan)
-    tables = list(view.plan.tables) if isinstance(view.plan, LinkedPlan) else [WHOLE]
+    tables = list(view.plan.by_table)
     table = view.query.get("table", tables[0])
     table = table if table in tables else tables[0]
     variables = await view.ask("compare_variables", table=table, tier=trial["tier"])
@@ -47,7 +44,7 @@ async def show(view: View) -> Mapping[str, Any]:
     return {
         "state": "tried",
         **trial,
-        "linked": linked,
+        "linked": bool(view.plan.tables),
         "tables": tables,
         "table": table,
         "variables": variables,
@@ -76,7 +73,7 @@ async def _show_model(view: View, table: str) -> dict[str, Any]:
     model = await view.ask(
         "compare_model", formula=formula, family=family, table=table, tier=choose_tier(view)
     )
-    evaluate = get_part(view.plan, table).evaluate if view.plan is not None else {}
+    evaluate = view.plan.get_part(table).evaluate if view.plan is not None else {}
     kept = any(isinstance(item, Coefficients) and item.formula == formula
                for item in evaluate.values())  # fmt: skip
     forest = draw_forest(model.value["terms"]) if model.ready else None
@@ -90,11 +87,11 @@ async def keep_model(view: View) -> Response:
     if plan is None:
         raise PlanError(say("compare.no_plan"))
     measure = Coefficients(formula=view.get("formula"), family=view.get("family"))  # type: ignore[arg-type]
-    evaluate = dict(get_part(plan, table).evaluate)
+    evaluate = dict(plan.get_part(table).evaluate)
     label, count = Coefficients.name, 2
     while label in evaluate:
         label, count = f"{Coefficients.name}_{count}", count + 1
-    changed = replace_part(plan, table, evaluate={**evaluate, label: measure})
+    changed = plan.replace_part(table, evaluate={**evaluate, label: measure})
     view.change(say("compare.did.model"), plan=changed)
     query = {"formula": measure.formula, "family": measure.family}
     return view.go("compare", **query, **({"table": table} if table else {}))

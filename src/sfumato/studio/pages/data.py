@@ -22,7 +22,6 @@ from sfumato.io.atomic import PRIVATE, write_file
 from sfumato.io.databases import remove_secrets
 from sfumato.io.several import list_tables
 from sfumato.io.source import KINDS
-from sfumato.plan.linked import LinkedPlan
 from sfumato.studio.decisions import get_plan, put_plan
 from sfumato.studio.diagram import Drawing, draw_tables
 from sfumato.studio.paging import cut_page, read_number
@@ -98,7 +97,7 @@ async def show(view: View) -> Mapping[str, Any]:
         "kinds": KINDS,
         "date_patterns": _DATE_PATTERNS,
         "delimiters": _DELIMITERS,
-        "may_correct": not source.linked or isinstance(view.plan, LinkedPlan),
+        "may_correct": view.plan is not None,
         "is_text": _is_text(source, table, description),
         "query": view.query,
     }
@@ -152,7 +151,7 @@ async def _show_tables(view: View) -> dict[str, Any]:
     return {
         "links": links,
         "drawing": await draw(view, links.value),
-        "accepted": isinstance(view.plan, LinkedPlan),
+        "accepted": view.plan is not None,
         "tables": names,
         "table": asked if asked in names else names[0],
     }
@@ -161,7 +160,7 @@ async def _show_tables(view: View) -> dict[str, Any]:
 async def draw(view: View, links: Mapping[str, Any]) -> Drawing:
     """The tables as a drawing, with the keys of the plan, or those that are suggested."""
     plan = view.plan
-    if isinstance(plan, LinkedPlan):
+    if plan is not None:
         keys, person = [[str(key), key.target] for key in plan.keys], plan.person
     else:
         keys, person = [key[:2] for key in links["keys"]], links["person"]

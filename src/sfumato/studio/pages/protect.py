@@ -14,24 +14,15 @@ from sfumato.errors import PlanError, SfumatoError
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.parameters import list_settings
-from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
-from sfumato.plan.profile import list_weaker
+from sfumato.plan import WHOLE, Plan
 from sfumato.plan.targets import Target, measures_for
+from sfumato.profiles import load_profile
 from sfumato.report.measured import describe_target
 from sfumato.report.variables import describe_steps
 from sfumato.report.wording import format_label, format_result, is_share
 from sfumato.run.joined import JOINED
 from sfumato.studio.drawings import draw_map
 from sfumato.studio.forms import Field, list_fields, read_form
-from sfumato.studio.plan_parts import (
-    WHOLE,
-    get_part,
-    list_methods,
-    list_parts,
-    list_profile_targets,
-    replace_part,
-)
 from sfumato.studio.source import parse_plan
 from sfumato.studio.tasks.protect import drop_variables
 from sfumato.studio.texts import join_sentences, say
@@ -57,7 +48,7 @@ async def show(view: View) -> Mapping[str, Any]:
         return {"tab": "none", "opened": view.session.state.source is not None}
     tab = view.query.get("tab") or view.get("tab") or TABS[0]
     tab = tab if tab in TABS else TABS[0]
-    linked = isinstance(view.plan, LinkedPlan)
+    linked = bool(view.plan.tables)
     values: dict[str, Any] = {"tab": tab, "tabs": TABS, "linked": linked}
     if tab == "search":
         return values | await _show_search(view)
@@ -70,7 +61,7 @@ async def show(view: View) -> Mapping[str, Any]:
     return values | await show_trial(view) | _show_plan(view, await peek_trial(view))
 
 
-def _require_plan(view: View) -> Plan | LinkedPlan:
+def _require_plan(view: View) -> Plan:
     plan = view.plan
     if plan is None:
         raise PlanError(say("protect.no_plan"))
@@ -82,7 +73,7 @@ def _require_plan(view: View) -> Plan | LinkedPlan:
 
 def _show_plan(view: View, tried: Outcome) -> dict[str, Any]:
     plan = _require_plan(view)
-    own = list_profile_targets(plan)
+    own = frozenset(load_profile(plan.profile).targets if plan.profile else ())
     measured = {(row["measure"], row["target"]): row for row in
                 (tried.value or {}).get("targets", ())}  # fmt: skip
     parts = [
@@ -91,31 +82,27 @@ def _show_plan(view: View, tried: Outcome) -> dict[str, Any]:
             "title": _title_part(plan, name),
             "steps": [
                 _describe_card(step, position, plan, name)
-                for position, step in enumerate(get_part(plan, name).steps)
+                for position, step in enumerate(plan.get_part(name).steps)
             ],
             "targets": _list_targets(plan, name, own, measured),
-            "measures": _list_measures(get_part(plan, name)),
+            "measures": _list_measures(plan.get_part(name)),
         }
-        for name in list_parts(plan)
+        for name in plan.parts
     ]
-    weaker = list_weaker(plan) if isinstance(plan, Plan) else plan.list_weaker()
-    return {"parts": parts, "weaker": weaker, "without_roles": _lacks_roles(plan)}
+    return {"parts": parts, "weaker": plan.list_weaker(), "without_roles": _lacks_roles(plan)}
 
 
-def _lacks_roles(plan: Plan | LinkedPlan) -> bool:
-    tables = [plan] if isinstance(plan, Plan) else list(plan.tables.values())
-    return not any(len(table.schema) for table in tables)
+def _lacks_roles(plan: Plan) -> bool:
+    return not any(len(table.schema) for table in plan.by_table.values())
 
 
-def _title_part(plan: Plan | LinkedPlan, name: str) -> str:
-    if isinstance(plan, Plan):
+def _title_part(plan: Plan, name: str) -> str:
+    if not plan.tables:
         return ""
     return say("protect.table", name=name) if name else say("protect.over_all")
 
 
-def _describe_card(
-    step: Method, position: int, plan: Plan | LinkedPlan, part: str
-) -> dict[str, Any]:
+def _describe_card(step: Method, position: int, plan: Plan, part: str) -> dict[str, Any]:
     settings = list_settings(step)
     described = describe_steps(
         {"methods": [{"method": step.name, **settings}], "variables": {}}, None
@@ -136,20 +123,18 @@ def _describe_card(
     }
 
 
-def _list_treated(
-    step: Method, position: int, plan: Plan | LinkedPlan, part: str
-) -> dict[str, Any]:
+def _list_treated(step: Method, position: int, plan: Plan, part: str) -> dict[str, Any]:
     """The variables that a step names, or those that roles give it."""
     named = list(getattr(step, "variables", None) or ())
-    own, names = get_part(plan, part), named
-    if isinstance(own, Plan):
+    own, names = plan.get_part(part), named
+    if not own.tables:
         try:
             names = list(step.touches(drop_variables(own.schema, own.steps[:position])))
         except SfumatoError:
             names = named
-    if isinstance(plan, LinkedPlan) and part != WHOLE:
-        # Keys leave as pseudonyms, whatever the steps say.
-        names = [name for name in names if not plan.structure.is_key(part, name)]
+    # Keys leave as pseudonyms, whatever the steps say.
+    keys = plan.list_key_variables(part) if part else []
+    names = [name for name in names if name not in keys]
     return {
         "treats": names[:_MOST_SHOWN],
         "more": len(names[_MOST_SHOWN:]),
@@ -158,18 +143,18 @@ def _list_treated(
 
 
 def _list_targets(
-    plan: Plan | LinkedPlan,
+    plan: Plan,
     part: str,
     own: frozenset[str],
     measured: Mapping[tuple[str, str], Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     """What must hold, with what the last trial of this very plan has found."""
     rows = []
-    prefix = f"{part}." if part else "" if isinstance(plan, Plan) else f"{JOINED}."
-    for target in get_part(plan, part).targets:
+    prefix = f"{part}." if part else f"{JOINED}." if plan.tables else ""
+    for target in plan.get_part(part).targets:
         found = next((row for (label, name), row in measured.items()
                       if name == target.name and label.startswith(prefix)), None)  # fmt: skip
-        measure = find_measure(target.name, get_part(plan, part))
+        measure = find_measure(target.name, plan.get_part(part))
         stated = {"target": target.name, **target.plain(), "measure": measure, "value": None,
                   "met": True}  # fmt: skip
         described = describe_target(stated, {measure: {"name": measure}})
@@ -187,7 +172,7 @@ def _list_targets(
     return rows
 
 
-def find_measure(number: str, plan: Plan | LinkedPlan) -> str:
+def find_measure(number: str, plan: Plan) -> str:
     """The name of the measure that gives a number on which a target is set; empty: none does."""
     label, _, last = number.rpartition(".")
     if number in plan.evaluate:
@@ -200,7 +185,7 @@ def find_measure(number: str, plan: Plan | LinkedPlan) -> str:
     return ""
 
 
-def _list_measures(plan: Plan | LinkedPlan) -> list[dict[str, Any]]:
+def _list_measures(plan: Plan) -> list[dict[str, Any]]:
     """The measures that the plan names, and those that targets and steps bring."""
     rows = []
     for label, measure in {**plan.measures, **plan.evaluate}.items():
@@ -230,7 +215,7 @@ def _list_measures(plan: Plan | LinkedPlan) -> list[dict[str, Any]]:
 def choose_tier(view: View) -> str:
     """The tier that is tried: the one that was chosen, else the one for everybody."""
     plan = view.plan
-    if not isinstance(plan, Plan) or not plan.tiers:
+    if plan is None or not plan.tiers:
         return ""
     asked = view.query.get("tier") or view.get("tier")
     return asked if asked in plan.tiers else list(plan.tiers)[-1]
@@ -247,7 +232,7 @@ async def show_trial(view: View) -> dict[str, Any]:
     if tried.ready and tried.value["met"]:
         attacked = await view.ask("attack_release", tier=choose_tier(view))
     plan = view.plan
-    tiers = list(plan.tiers) if isinstance(plan, Plan) else []
+    tiers = [] if plan is None else list(plan.tiers)
     return {"tried": tried, "attacked": attacked, "tier": choose_tier(view), "tiers": tiers}
 
 
@@ -267,8 +252,8 @@ async def _list_variables(view: View, part: str) -> list[str]:
     known = await view.ask("list_variables")
     if known.ready:
         return [row["name"] for row in known.value.get(part, ())]
-    plan = get_part(_require_plan(view), part)
-    if isinstance(plan, Plan):
+    plan = _require_plan(view).get_part(part)
+    if not plan.tables:
         return list(plan.schema)
     return [f"{table}.{name}" for table, own in plan.tables.items() for name in own.schema]
 
@@ -278,7 +263,7 @@ async def choose_method(view: View) -> Mapping[str, Any]:
     """All methods, by what they do to the data."""
     part = view.query.get("part", WHOLE)
     groups: dict[str, list[dict[str, str]]] = {"records": [], "rule": [], "chance": []}
-    for name, entry in list_methods(_require_plan(view), part).items():
+    for name, entry in _require_plan(view).list_methods(part).items():
         kind = "records" if entry.treats == "records" else "chance" if entry.keyed else "rule"
         groups[kind].append({"name": name, "title": format_label(name), "line": first_line(entry)})
     return {"groups": {kind: rows for kind, rows in groups.items() if rows}, "part": part}
@@ -291,10 +276,10 @@ async def edit_step(view: View) -> Mapping[str, Any]:
     variables = await _list_variables(view, part)
     if "method" in view.query:
         entry = _find_method(plan, part, view.query["method"])
-        settings, position = {}, len(get_part(plan, part).steps)
+        settings, position = {}, len(plan.get_part(part).steps)
     else:
-        position = _read_position(view.query.get("position", ""), get_part(plan, part).steps)
-        step = get_part(plan, part).steps[position]
+        position = _read_position(view.query.get("position", ""), plan.get_part(part).steps)
+        step = plan.get_part(part).steps[position]
         entry, settings = type(step), list_settings(step)
     return {
         "part": part,
@@ -327,8 +312,8 @@ def _sort_fields(
     return {"first": first, "rest": rest}
 
 
-def _find_method(plan: Plan | LinkedPlan, part: str, name: str) -> type[Method]:
-    methods = list_methods(plan, part)
+def _find_method(plan: Plan, part: str, name: str) -> type[Method]:
+    methods = plan.list_methods(part)
     if name not in methods:
         raise PlanError(say("protect.no_method"))
     return methods[name]
@@ -340,16 +325,16 @@ def _read_position(text: str, steps: Sequence[Any]) -> int:
     return int(text)
 
 
-def _read_step(view: View) -> tuple[Plan | LinkedPlan, str, int, Method]:
+def _read_step(view: View) -> tuple[Plan, str, int, Method]:
     """The plan with the step of a form in it, and where it stands."""
     plan, part = _require_plan(view), view.get("part")
-    steps = get_part(plan, part).steps
+    steps = plan.get_part(part).steps
     entry = _find_method(plan, part, view.get("step"))
     step = entry(**read_form(entry, view.form, before="field-"))
     new = view.get("new") == "1"
     position = len(steps) if new else _read_position(view.get("position"), steps)
     changed = [*steps[:position], step, *steps[position + 1 :]]
-    return replace_part(plan, part, steps=changed), part, position, step
+    return plan.replace_part(part, steps=changed), part, position, step
 
 
 @page.action("check_step")
@@ -397,28 +382,28 @@ async def save_step(view: View) -> None:
 async def remove_step(view: View) -> None:
     """Take a step out of the plan."""
     plan, part = _require_plan(view), view.get("part")
-    steps = list(get_part(plan, part).steps)
+    steps = list(plan.get_part(part).steps)
     step = steps.pop(_read_position(view.get("position"), steps))
     what = say("protect.did.removed", method=format_label(step.name))
-    view.change(what, plan=replace_part(plan, part, steps=steps))
+    view.change(what, plan=plan.replace_part(part, steps=steps))
 
 
 @page.action("copy_step")
 async def copy_step(view: View) -> None:
     """The same step once more, behind the first; it is there to be changed."""
     plan, part = _require_plan(view), view.get("part")
-    steps = list(get_part(plan, part).steps)
+    steps = list(plan.get_part(part).steps)
     position = _read_position(view.get("position"), steps)
     steps.insert(position + 1, steps[position])
     what = say("protect.did.copied", method=format_label(steps[position].name))
-    view.change(what, plan=replace_part(plan, part, steps=steps))
+    view.change(what, plan=plan.replace_part(part, steps=steps))
 
 
 @page.action("move_step")
 async def move_step(view: View) -> None:
     """Carry out a step earlier or later."""
     plan, part = _require_plan(view), view.get("part")
-    steps = list(get_part(plan, part).steps)
+    steps = list(plan.get_part(part).steps)
     start = _read_position(view.get("position"), steps)
     end = _read_position(view.get("to"), steps)
     if start == end:
@@ -426,7 +411,7 @@ async def move_step(view: View) -> None:
     step = steps.pop(start)
     steps.insert(end, step)
     what = say("protect.did.moved", method=format_label(step.name), number=end + 1)
-    view.change(what, plan=replace_part(plan, part, steps=steps))
+    view.change(what, plan=plan.replace_part(part, steps=steps))
 
 
 # Targets -----------------------------------------------------------------------------------------
@@ -436,7 +421,7 @@ async def move_step(view: View) -> None:
 async def edit_target(view: View) -> Mapping[str, Any]:
     """The form of a target: a number that some measure gives, and its bounds."""
     part, plan = view.query.get("part", WHOLE), _require_plan(view)
-    own = get_part(plan, part)
+    own = plan.get_part(part)
     name = view.query.get("name", "")
     stands = next((target for target in own.targets if target.name == name), None)
     chosen = {target.name for target in own.targets}
@@ -465,7 +450,7 @@ async def edit_target(view: View) -> Mapping[str, Any]:
             "about": _describe_number(name, own) if name else ""}  # fmt: skip
 
 
-def _describe_number(number: str, plan: Plan | LinkedPlan) -> str:
+def _describe_number(number: str, plan: Plan) -> str:
     """What a number on which a target can be set counts."""
     measure = find_measure(number, plan)
     stated = {"target": number, "max": 0.0, "measure": measure, "value": None,
@@ -474,9 +459,9 @@ def _describe_number(number: str, plan: Plan | LinkedPlan) -> str:
     return about
 
 
-def _read_target(view: View) -> tuple[Plan | LinkedPlan, Target]:
+def _read_target(view: View) -> tuple[Plan, Target]:
     plan, part = _require_plan(view), view.get("part")
-    own = get_part(plan, part)
+    own = plan.get_part(part)
     ends = {end: _read_number(view.get(end)) for end in ("least", "most")}
     name = view.get("name").strip()
     if not name:
@@ -490,7 +475,7 @@ def _read_target(view: View) -> tuple[Plan | LinkedPlan, Target]:
     at = next((index for index, item in enumerate(own.targets) if item.name == name), len(kept))
     targets = (*kept[:at], target, *kept[at:])
     measures_for(targets, own.evaluate)
-    return replace_part(plan, part, targets=targets), target
+    return plan.replace_part(part, targets=targets), target
 
 
 def _read_number(text: str) -> float | None:
@@ -505,7 +490,7 @@ def _read_number(text: str) -> float | None:
 @page.action("check_target")
 async def check_target(view: View) -> Response:
     """Whether a target can be set."""
-    name, plan = view.get("name").strip(), get_part(_require_plan(view), view.get("part"))
+    name, plan = view.get("name").strip(), _require_plan(view).get_part(view.get("part"))
     about = _describe_number(name, plan) if name and find_measure(name, plan) else ""
     try:
         _, target = _read_target(view)
@@ -525,8 +510,8 @@ async def save_target(view: View) -> None:
 async def remove_target(view: View) -> None:
     """No longer ask for it; what a profile asks for comes back by itself."""
     plan, part = _require_plan(view), view.get("part")
-    targets = [item for item in get_part(plan, part).targets if item.name != view.get("name")]
-    changed = replace_part(plan, part, targets=tuple(targets))
+    targets = [item for item in plan.get_part(part).targets if item.name != view.get("name")]
+    changed = plan.replace_part(part, targets=tuple(targets))
     view.change(say("protect.did.no_target", target=format_label(view.get("name"))), plan=changed)
 
 
@@ -547,7 +532,7 @@ async def choose_measure(view: View) -> Mapping[str, Any]:
 async def edit_measure(view: View) -> Mapping[str, Any]:
     """The form of a measure that the plan takes, or of a new one."""
     part = view.query.get("part", WHOLE)
-    plan = get_part(_require_plan(view), part)
+    plan = _require_plan(view).get_part(part)
     label = view.query.get("label", "")
     if label in plan.evaluate:
         entry: type[Measure] = type(plan.evaluate[label])
@@ -569,17 +554,17 @@ async def edit_measure(view: View) -> Mapping[str, Any]:
     }
 
 
-def _read_measure(view: View) -> tuple[Plan | LinkedPlan, str]:
+def _read_measure(view: View) -> tuple[Plan, str]:
     plan, part = _require_plan(view), view.get("part")
     entry = catalogue.measure(view.get("measure"))
     measure = entry(**read_form(entry, view.form, before="field-"))
     before, label = view.get("before"), view.get("label").strip() or entry.name
-    evaluate = dict(get_part(plan, part).evaluate)
+    evaluate = dict(plan.get_part(part).evaluate)
     if label != before and label in evaluate:
         raise PlanError(say("protect.measure.taken"))
     # Changed in place, so that the order of the plan stays.
     renamed = {label if name == before else name: item for name, item in evaluate.items()}
-    return replace_part(plan, part, evaluate={**renamed, label: measure}), label
+    return plan.replace_part(part, evaluate={**renamed, label: measure}), label
 
 
 @page.action("check_measure")
@@ -603,9 +588,9 @@ async def save_measure(view: View) -> None:
 async def remove_measure(view: View) -> None:
     """No longer take it, unless a target or a step asks for it."""
     plan, part = _require_plan(view), view.get("part")
-    evaluate = {label: item for label, item in get_part(plan, part).evaluate.items()
+    evaluate = {label: item for label, item in plan.get_part(part).evaluate.items()
                 if label != view.get("label")}  # fmt: skip
-    changed = replace_part(plan, part, evaluate=evaluate)
+    changed = plan.replace_part(part, evaluate=evaluate)
     what = say("protect.did.no_measure", measure=format_label(view.get("label")))
     view.change(what, plan=changed)
 
@@ -615,7 +600,7 @@ async def remove_measure(view: View) -> None:
 
 async def _show_search(view: View) -> dict[str, Any]:
     """The map of the last search, as long as the same data are open."""
-    if isinstance(view.plan, LinkedPlan):
+    if _require_plan(view).tables:
         return {"search": Outcome(), "map": None, "runs": 0, "minutes": 0}
     kept = view.session.read_result(_SEARCH)
     asked = (kept or {}).get("result")
@@ -679,7 +664,7 @@ async def choose_candidate(view: View) -> Response:
 
 
 async def _show_noise(view: View) -> dict[str, Any]:
-    if isinstance(view.plan, LinkedPlan):
+    if _require_plan(view).tables:
         return {"noise": Outcome(), "asked": None, "variables": []}
     asked = _read_goal(view.query) if "who" in view.query else None
     known = await view.ask("list_variables")
@@ -719,10 +704,9 @@ def _read_goal(query: Mapping[str, str]) -> dict[str, Any]:
 async def use_noise(view: View) -> Response:
     """Put the noise that was found into the plan."""
     text = view.get("plan")
-    plan = parse_plan(text)
-    if not isinstance(plan, Plan) or not text:
+    if not text:
         raise PlanError(say("protect.noise.gone"))
-    view.change(say("protect.did.noise"), plan=plan)
+    view.change(say("protect.did.noise"), plan=Plan.parse(text).require_one_table())
     view.flash(say("protect.noise.added"))
     return view.go("protect")
 
@@ -744,8 +728,8 @@ async def _show_branches(view: View) -> dict[str, Any]:
         try:
             plan = parse_plan(text, linked=bool(source and source.linked))
             if plan is not None:
-                row["steps"] = [format_label(step.name) for part in list_parts(plan)
-                                for step in get_part(plan, part).steps]  # fmt: skip
+                row["steps"] = [format_label(step.name) for part in plan.parts
+                                for step in plan.get_part(part).steps]  # fmt: skip
         except SfumatoError as error:
             row["trouble"] = error.what
         if row["same"]:

@@ -14,7 +14,6 @@ from starlette.responses import HTMLResponse, Response
 from sfumato.errors import DataError, PlanError, ReleaseError
 from sfumato.parameters import list_settings
 from sfumato.plan import PARTIES, Plan, Writing
-from sfumato.plan.linked import LinkedPlan
 from sfumato.storage.contents import CODEBOOK, CUSTODY, REPORT, is_plain_file
 from sfumato.studio.approvals import (
     CLAIM,
@@ -62,7 +61,7 @@ async def show(view: View) -> Mapping[str, Any]:
         "tried": await _peek(view, "try_plan"),
         "attacked": attacked,
         "beaten": _list_beaten(attacked),
-        "tiers": list(plan.tiers) if isinstance(plan, Plan) else [],
+        "tiers": list(plan.tiers),
         "approvals": approvals,
         "subject": compute_subject(session),
         "judged": judge_approvals(session, approvals),
@@ -103,7 +102,7 @@ def _list_beaten(attacked: Outcome) -> list[dict[str, str]]:
 
 
 def _make_recipe(
-    view: View, plan: Plan | LinkedPlan, written: list[dict[str, Any]], to: Path | None = None
+    view: View, plan: Plan, written: list[dict[str, Any]], to: Path | None = None
 ) -> Recipe:
     session = view.session
     last = written[-1] if written and written[-1]["plan"] == plan.digest else None
@@ -133,7 +132,7 @@ def _require_custodian(view: View) -> None:
         )
 
 
-def _require_plan(view: View) -> Plan | LinkedPlan:
+def _require_plan(view: View) -> Plan:
     if view.plan is None:
         raise PlanError("There is no plan yet.", hint="begin under Roles.")
     return view.plan

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -14,8 +14,6 @@ from starlette.responses import Response
 from sfumato import catalogue
 from sfumato.errors import PlanError
 from sfumato.plan import Plan
-from sfumato.plan.linked import ConfidentialMeasure, LinkedPlan
-from sfumato.risk.uniqueness import Uniqueness
 from sfumato.studio.forms import list_fields, read_form
 from sfumato.studio.security import DOCUMENT_POLICY
 from sfumato.studio.tasks import list_tasks
@@ -89,7 +87,7 @@ def _read_k(view: View) -> int:
     return _find_target(view.plan) or _K
 
 
-def _find_target(plan: Plan | LinkedPlan | None) -> int | None:
+def _find_target(plan: Plan | None) -> int | None:
     """The k that the plan asks for."""
     targets = () if plan is None else plan.targets
     wanted = [target.least for target in targets if target.name == "k" and target.least]
@@ -176,11 +174,10 @@ async def _show_measures(view: View, offered: Outcome) -> dict[str, Any]:
 
 def list_measures(*, linked: bool) -> dict[str, str]:
     """Measures of one data set, with a line on each; of linked tables, those of the joined view."""
-    joined = (Uniqueness, *get_args(ConfidentialMeasure))
     return {
         name: catalogue.first_line(entry)
         for name, entry in catalogue.measures().items()
-        if entry.of == "one" and (not linked or issubclass(entry, joined))
+        if entry.of == "one" and (not linked or entry.joined_numbers())
     }
 
 
@@ -258,9 +255,9 @@ async def _ask_once(view: View, task: str, **parameters: Any) -> Outcome:
     return await view.ask(task, **parameters)
 
 
-def _list_treated(plan: Plan | LinkedPlan | None) -> dict[str, str]:
+def _list_treated(plan: Plan | None) -> dict[str, str]:
     """The variables that a step of the plan makes coarser already, with its method."""
-    if not isinstance(plan, Plan):
+    if plan is None:
         return {}
     return {
         name: step.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.responses import Response
 
@@ -13,8 +13,6 @@ from sfumato.data.linked import ForeignKey, Structure, split_name
 from sfumato.errors import PlanError, SchemaError
 from sfumato.plan import Plan
 from sfumato.plan.first_linked import declare_keys, find_joined_tables
-from sfumato.plan.linked import LinkedPlan
-from sfumato.plan.profile import list_weaker
 from sfumato.plan.targets import read_targets
 from sfumato.profiles import Profile, list_profiles, load_profile
 from sfumato.schema import KINDS, ROLES, Column, Schema
@@ -30,7 +28,6 @@ _NUMBERS = ("continuous", "integer")
 _OFFERED = 400
 """Variables that are offered as ends of a key."""
 _OPEN = "open"
-_PlanType = TypeVar("_PlanType", Plan, LinkedPlan)
 
 
 @page.show
@@ -39,7 +36,7 @@ async def show(view: View) -> Mapping[str, Any]:
     source = view.session.source
     linked = await _show_keys(view) if source.linked else {}
     table = linked.get("table", "")
-    if source.linked and not isinstance(view.plan, LinkedPlan):
+    if view.plan is None:
         return {"linked": True, **linked, "suggested": None, "waiting_for_keys": True}
     suggested = await view.ask("suggest_roles", table=table)
     rows = list_rows(view, suggested.value, table) if suggested.ready else []
@@ -100,8 +97,7 @@ def _count_levels(column: Column) -> int:
 
 def read_suggestions(suggested: Mapping[str, Any]) -> Schema:
     """What was suggested, as a schema."""
-    plan = parse_plan(suggested["plan"])
-    assert isinstance(plan, Plan)  # noqa: S101 - of one table
+    plan = Plan.parse(suggested["plan"])
     names = suggested["variables"]
     return Schema({name: plan.schema.get(name) or Column() for name in names})
 
@@ -127,7 +123,7 @@ def describe_offer(column: Column) -> list[str]:
 
 def _list_keys(view: View, table: str) -> list[str]:
     plan = view.plan
-    return plan.structure.list_key_variables(table) if isinstance(plan, LinkedPlan) else []
+    return [] if plan is None else plan.list_key_variables(table)
 
 
 def _choose_rows(view: View, rows: Sequence[dict[str, Any]]) -> Any:
@@ -153,7 +149,7 @@ def _count_roles(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 async def _count_open_elsewhere(view: View, table: str) -> dict[str, int]:
     """For each other table how many variables nobody has decided on."""
     plan = view.plan
-    if not isinstance(plan, LinkedPlan):
+    if plan is None or not plan.tables:
         return {}
     links = await view.ask("suggest_links")
     if not links.ready:
@@ -176,20 +172,17 @@ def _show_profile(view: View) -> dict[str, Any]:
     """The profile of the plan, the one that is looked at, and what it asks for."""
     plan, profiles = view.plan, list_profiles()
     own = _get_profile(view)
-    weaker = plan.list_weaker() if isinstance(plan, LinkedPlan) else ()
     return {
         "profiles": profiles,
         "profile": own,
         "looked_at": profiles.get(view.query.get("profile", own)),
-        "weaker": list_weaker(plan) if isinstance(plan, Plan) else weaker,
+        "weaker": () if plan is None else plan.list_weaker(),
     }
 
 
 def _count_steps(view: View) -> int:
     plan = view.plan
-    if isinstance(plan, LinkedPlan):
-        return len(plan.steps) + sum(len(own.steps) for own in plan.tables.values())
-    return len(plan.steps) if plan is not None else 0
+    return 0 if plan is None else sum(len(plan.get_part(part).steps) for part in plan.parts)
 
 
 def _is_built(view: View, building: Outcome) -> bool:
@@ -198,10 +191,9 @@ def _is_built(view: View, building: Outcome) -> bool:
         return False
     built = parse_plan(building.value["plan"], linked=view.session.source.linked)
     plan = view.plan
-    if isinstance(built, LinkedPlan) and isinstance(plan, LinkedPlan):
-        same = all(plan.tables[name].steps == own.steps for name, own in built.tables.items())
-        return same and built.steps == plan.steps
-    return isinstance(built, Plan) and isinstance(plan, Plan) and built.steps == plan.steps
+    if built is None or plan is None or built.parts != plan.parts:
+        return False
+    return all(plan.get_part(p).steps == built.get_part(p).steps for p in plan.parts)
 
 
 # Roles --------------------------------------------------------------------------------------------
@@ -420,7 +412,7 @@ async def choose_profile(view: View) -> Response | None:
     return view.go("roles")
 
 
-def drop_profile(plan: Plan | LinkedPlan) -> Plan | LinkedPlan:
+def drop_profile(plan: Plan) -> Plan:
     """The plan without its profile and what that asked for; targets of one's own stay.
 
     Examples
@@ -431,14 +423,11 @@ def drop_profile(plan: Plan | LinkedPlan) -> Plan | LinkedPlan:
     if plan.profile is None:
         return plan
     profile = load_profile(plan.profile)
-    if isinstance(plan, LinkedPlan):
-        tables = {name: _drop_asked(own, profile)
-                  for name, own in plan.tables.items()}  # fmt: skip
-        return replace(_drop_asked(plan, profile), tables=tables)
-    return _drop_asked(plan, profile)
+    tables = {name: _drop_asked(own, profile) for name, own in plan.tables.items()}
+    return replace(_drop_asked(plan, profile), tables=tables)
 
 
-def _drop_asked(plan: _PlanType, profile: Profile) -> _PlanType:
+def _drop_asked(plan: Plan, profile: Profile) -> Plan:
     asked = read_targets(profile.targets)
     own = tuple(target for target in plan.targets if target not in asked)
     measures = {n: m for n, m in plan.evaluate.items() if n not in profile.evaluate}
@@ -463,10 +452,8 @@ async def use_built(view: View) -> Response | None:
         raise PlanError("The first plan is not there yet.", hint="wait a moment.")
     plan, text = view.plan, building.value["plan"]
     built = parse_plan(text, linked=view.session.source.linked)
-    if isinstance(built, Plan) and isinstance(plan, Plan):
+    if built is not None and plan is not None:
         built = replace(built, release=plan.release, read={**built.read, **plan.read})
-    elif isinstance(built, LinkedPlan) and isinstance(plan, LinkedPlan):
-        built = replace(built, release=plan.release)
     view.change(say("roles.did.built"), plan=built)
     steps = [step["name"] for step in building.value["steps"]]
     view.flash(
@@ -486,7 +473,7 @@ async def _show_keys(view: View) -> dict[str, Any]:
         return {"links": links, "drawing": None, "tables": [], "table": "", "keys": []}
     plan = view.plan
     suggested = {key: (target, reason) for key, target, reason in links.value["keys"]}
-    if isinstance(plan, LinkedPlan):
+    if plan is not None:
         keys = [[str(key), key.target, ""] for key in plan.keys]
         keys += [[key, *rest] for key, rest in suggested.items()
                  if key not in {str(own) for own in plan.keys}]  # fmt: skip
@@ -501,10 +488,8 @@ async def _show_keys(view: View) -> dict[str, Any]:
     return {
         "links": links,
         "drawing": await draw(view, links.value),
-        "accepted": isinstance(plan, LinkedPlan),
-        "in_use": {str(key) for key in plan.keys}
-        if isinstance(plan, LinkedPlan)
-        else set(suggested),
+        "accepted": plan is not None,
+        "in_use": set(suggested) if plan is None else {str(key) for key in plan.keys},
         "keys": keys,
         "checks": checks.value if checks.ready else {},
         "person": person or "",
@@ -538,11 +523,11 @@ async def set_keys(view: View) -> Response | None:
     names = [name for name in available if name in joined]
     kept = [key for key in keys if {key.table, key.to_table} <= joined]
     structure = Structure(tuple(names), tuple(kept), split_name(person))
-    old = view.plan if isinstance(view.plan, LinkedPlan) else None
+    old = view.plan
     tables = {name: _plan_keys(structure, name, old) for name in names}
     if old is None:
         files = {name: file for name, file in links.value["files"].items() if name in names}
-        plan = LinkedPlan(tables=tables, keys=kept, person=person, files=files)
+        plan = Plan(tables=tables, keys=kept, person=person, files=files)
     else:
         plan = replace(old, tables=tables, keys=tuple(kept), person=person)
     view.change(say("roles.did.keys"), plan=plan)
@@ -553,7 +538,7 @@ async def set_keys(view: View) -> Response | None:
     return view.go("roles")
 
 
-def _plan_keys(structure: Structure, name: str, old: LinkedPlan | None) -> Plan:
+def _plan_keys(structure: Structure, name: str, old: Plan | None) -> Plan:
     """The plan of a table with the roles of its keys; what was a key and is none is open again."""
     keys = declare_keys(structure, name)
     if old is None or name not in old.tables:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from sfumato.errors import PlanError
 from sfumato.io.atomic import PRIVATE, create_file
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.randomness import Key
 from sfumato.studio.source import DataSource, parse_plan
 
@@ -104,7 +103,7 @@ class Work:
     folder: Path
 
     @cached_property
-    def plan(self) -> Plan | LinkedPlan:
+    def plan(self) -> Plan:
         """The plan as it stands."""
         plan = parse_plan(self.plan_text, linked=self.source.linked)
         if plan is None:
@@ -117,16 +116,7 @@ class Work:
     @property
     def table_plan(self) -> Plan:
         """The plan of a single table."""
-        if isinstance(self.plan, LinkedPlan):
-            raise PlanError("This works with one table, and these are several.")
-        return self.plan
-
-    @property
-    def linked_plan(self) -> LinkedPlan:
-        """The plan of several linked tables."""
-        if isinstance(self.plan, Plan):
-            raise PlanError("This works with several tables, and this is one.")
-        return self.plan
+        return self.plan.require_one_table()
 
     @cached_property
     def key(self) -> Key:
@@ -150,11 +140,9 @@ class Work:
     def tables(self) -> Mapping[str, Dataset]:
         """The records of several tables, by name, as they were read."""
         plan = parse_plan(self.plan_text, linked=True)
-        return self.workshop.read_several(
-            self.source, plan if isinstance(plan, LinkedPlan) else None
-        )
+        return self.workshop.read_several(self.source, plan)
 
     @property
     def joined(self) -> LinkedTables:
         """Several tables with the roles and keys of the plan, linked as an outsider could."""
-        return self.workshop.link(self.source, self.linked_plan)
+        return self.workshop.link(self.source, self.plan)

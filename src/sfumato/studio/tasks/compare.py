@@ -13,14 +13,13 @@ from sfumato.engines.summaries import Count
 from sfumato.errors import DataError, SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.io.frames import wrap
+from sfumato.plan import WHOLE
 from sfumato.progress import current_progress
 from sfumato.release import Release, align_original
 from sfumato.report.variables import describe_distributions
 from sfumato.report.wording import format_change, name_variables
 from sfumato.run.distributions import tabulate_distributions
-from sfumato.run.linked import LinkedRelease
 from sfumato.run.measuring import take_measures
-from sfumato.studio.plan_parts import WHOLE
 from sfumato.studio.tasks import Work, task
 from sfumato.studio.tasks.protect import get_trial
 from sfumato.utility.coefficients import Coefficients
@@ -63,8 +62,6 @@ def compare_variables(work: Work, *, table: str = "", tier: str = "") -> dict[st
 
 def _find_table(work: Work, table: str, tier: str) -> Release:
     release = get_trial(work, tier=tier)
-    if not isinstance(release, LinkedRelease):
-        return release
     if table not in release.tables:
         raise DataError("There is no such table in this release.", hint="choose one of the list.")
     return release.tables[table]

@@ -16,8 +16,6 @@ from sfumato.engines import engine_for
 from sfumato.engines.verbs import Combinations
 from sfumato.io import frames
 from sfumato.methods.recode import Recode
-from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.schema.hierarchies import Hierarchy
 from sfumato.studio.grouping import build_groups
@@ -37,9 +35,7 @@ _EPOCH = dt.date(1970, 1, 1)
 def get_declared(work: Work, table: str) -> Dataset:
     """The records of a table with its roles."""
     data = bring_here(get_table(work, table))
-    plan = work.plan
-    own: Plan = plan.tables[table] if isinstance(plan, LinkedPlan) else plan
-    return data.with_schema(own.schema)
+    return data.with_schema(work.plan.by_table[table].schema)
 
 
 @task(lane="quick", depends="schema", keep=False)

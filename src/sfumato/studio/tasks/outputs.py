@@ -15,7 +15,6 @@ from sfumato.outputs.log import Log
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.rules import Rules
 from sfumato.outputs.tables.rendering import format_grid
-from sfumato.plan import Plan
 from sfumato.profiles import load_profile
 from sfumato.storage.opened_tables import open_tables
 from sfumato.storage.opening import open_release
@@ -64,7 +63,7 @@ def make_output(
 def _choose_rules(work: Work) -> Rules | None:
     """The house rules of the plan's profile, if it has any."""
     plan = work.plan
-    profile = plan.profile if isinstance(plan, Plan) else None
+    profile = None if plan.tables else plan.profile
     if profile is None or not load_profile(profile).outputs:
         return None
     return Rules.from_profile(profile)
@@ -75,7 +74,7 @@ def _read(work: Work, of: str, table: str) -> Dataset:
         place = Path(of)
         return open_tables(place)[table].dataset if table else open_release(place).dataset
     if table:
-        return work.tables[table].with_schema(work.linked_plan.tables[table].schema)
+        return work.tables[table].with_schema(work.plan.tables[table].schema)
     return work.data
 
 

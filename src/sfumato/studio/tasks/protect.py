@@ -15,8 +15,8 @@ from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.method import Method
 from sfumato.methods.drop import Drop
-from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan, split_step
+from sfumato.plan import WHOLE, Plan
+from sfumato.plan.family import split_step
 from sfumato.plan.targets import Judgement
 from sfumato.progress import current_progress
 from sfumato.randomness import Key
@@ -33,10 +33,9 @@ from sfumato.report.refusal import describe_missed
 from sfumato.report.variables import describe_ledger
 from sfumato.report.wording import format_percent
 from sfumato.run.lights import judge_attacks, list_judged_attacks
-from sfumato.run.linked import LinkedRelease, collect_judgements
 from sfumato.run.steps import apply_steps
+from sfumato.run.tables import LinkedRelease
 from sfumato.schema import Schema
-from sfumato.studio.plan_parts import WHOLE, get_part
 from sfumato.studio.tasks import Work, task
 from sfumato.studio.texts import join_sentences, say
 
@@ -62,12 +61,12 @@ def get_release(work: Work, *, tier: str = "") -> Release | LinkedRelease:
     return release
 
 
-def carry_out(work: Work, plan: Plan | LinkedPlan) -> Release | LinkedRelease:
+def carry_out(work: Work, plan: Plan) -> Release | LinkedRelease:
     """Protect the session's data by a plan, under the session's key."""
     key, progress = work.key, current_progress()
-    if isinstance(plan, LinkedPlan):
+    if plan.tables:
         tables = work.workshop.read_several(work.source, plan)
-        return run.protect(plan.link(tables), plan, key=key, progress=progress)
+        return run.protect(tables, plan, key=key, progress=progress)
     return run.protect(read_table(work, plan), plan, key=key, progress=progress)
 
 
@@ -76,8 +75,8 @@ def read_table(work: Work, plan: Plan) -> Dataset:
     return work.workshop.read(work.source, dict(plan.read)).with_schema(plan.schema)
 
 
-def _choose_tier(plan: Plan | LinkedPlan, tier: str) -> Plan | LinkedPlan:
-    return plan.for_tier(tier) if tier and isinstance(plan, Plan) else plan
+def _choose_tier(plan: Plan, tier: str) -> Plan:
+    return plan.for_tier(tier) if tier else plan
 
 
 # Variables and single steps ----------------------------------------------------------------------
@@ -88,7 +87,7 @@ def list_variables(work: Work) -> dict[str, list[dict[str, str]]]:
     """The variables of each part of the plan, with what they are."""
     if not work.source.linked:
         return {WHOLE: _describe_variables(work.data)}
-    plan = work.linked_plan
+    plan = work.plan
     tables = {
         name: _describe_variables(data.with_schema(plan.tables[name].schema))
         for name, data in work.tables.items()
@@ -119,17 +118,17 @@ def check_step(
     """Whether a step fits the data: which variables it treats, and what a trial on some shows."""
     step = catalogue.methods()[method](**settings)
     if part == WHOLE and work.source.linked:
-        tables = work.linked_plan.tables
+        tables = work.plan.tables
         schemas = {
             name: drop_variables(data.with_schema(tables[name].schema).schema, tables[name].steps)
             for name, data in work.tables.items()
         }
         split = split_step(step, schemas)
-        return {"treats": [f"{table}.{name}" for table, own in split.of_table.items()
+        return {"treats": [f"{table}.{name}" for table, own in split.items()
                            for name in own.touches(schemas[table])],
                 "trouble": "", "records": 0}  # fmt: skip
     data = _read_part(work, part)
-    before = get_part(work.plan, part).steps[:position]
+    before = work.plan.get_part(part).steps[:position]
     schema = drop_variables(data.schema, before)
     schema.require(step.touches(schema))
     trial = _try_on_some(data, before, step)
@@ -139,7 +138,7 @@ def check_step(
 def _read_part(work: Work, part: str) -> Dataset:
     if part == WHOLE:
         return work.data
-    return work.tables[part].with_schema(work.linked_plan.tables[part].schema)
+    return work.tables[part].with_schema(work.plan.tables[part].schema)
 
 
 def drop_variables(schema: Schema, steps: Sequence[Method]) -> Schema:
@@ -173,28 +172,18 @@ def _try_on_some(data: Dataset, before: Sequence[Method], step: Method) -> dict[
 @task()
 def try_plan(work: Work, *, tier: str = "") -> dict[str, Any]:
     """Carry out the plan, measure, and hold it against its targets. Missing one is a result."""
-    judged: Sequence[Judgement]
-    evidence: Mapping[str, Evidence]
     try:
         release = get_release(work, tier=tier)
     except TargetError as error:
-        judged, evidence = error.verdict, error.evidence
         facts = {"met": False, "hint": error.hint, "records": None, "secrets": None}
-        return {**facts, **_describe_outcome(judged, evidence)}
-    if isinstance(release, LinkedRelease):
-        judged, evidence = collect_judgements(release.tables, release.evidence, release.verdict)
-        records = sum(len(table.dataset) for table in release.tables.values())
-    else:
-        judged, evidence, records = release.verdict, release.evidence, len(release.dataset)
-    outcome = _describe_outcome(judged, evidence)
-    return {"met": True, "hint": "", "records": records, "secrets": _describe_secrets(release),
-            **outcome}  # fmt: skip
+        return {**facts, **_describe_outcome(error.verdict, error.evidence)}
+    outcome = _describe_outcome(release.all_judgements, release.all_evidence)
+    return {"met": True, "hint": "", "records": release.records,
+            "secrets": _describe_secrets(release), **outcome}  # fmt: skip
 
 
 def _describe_secrets(release: Release | LinkedRelease) -> dict[str, Any] | None:
     """The secret that most people share with all who are alike, where no target asks about it."""
-    if isinstance(release, LinkedRelease):
-        return None  # the joined view measures it, and the plan of several tables holds it
     shares = release.case.findings.shared_secrets
     if not shares:
         return None
@@ -228,12 +217,11 @@ def _describe_outcome(
 def attack_release(work: Work, *, tier: str = "") -> dict[str, Any]:
     """Try every attack that applies, and show both lights and the ledger of variables."""
     release = get_release(work, tier=tier)
-    if isinstance(release, LinkedRelease):
-        joined = _describe_tried(release.plan_of_writing, {}, release.attacks)
-        tables = {name: _describe_attacked(table) for name, table in release.tables.items()}
-        parts = {WHOLE: {"attacks": joined, "ledger": []}, **tables}
-    else:
-        parts = {WHOLE: _describe_attacked(release)}
+    joined = _describe_tried(release.plan, {}, release.attacks)
+    parts = {
+        WHOLE: {"attacks": joined, "ledger": []},
+        **{name: _describe_attacked(table) for name, table in release.tables.items()},
+    }
     lights = describe_lights({"lights": release.lights.plain()}, written=False)
     return {"lights": lights, "parts": parts}
 
@@ -265,20 +253,12 @@ def _describe_tried(
     return {**described, "rows": rows}
 
 
-def relax(plan: Plan | LinkedPlan) -> Plan | LinkedPlan:
-    """The plan with nothing that must hold: to look at what it does, never to release it."""
-    if isinstance(plan, Plan):
-        return replace(plan, targets=(), evaluate={}, profile=None)
-    tables = {name: replace(own, targets=(), evaluate={}) for name, own in plan.tables.items()}
-    return replace(plan, tables=tables, targets=(), evaluate={}, profile=None)
-
-
 def get_trial(work: Work, *, tier: str = "") -> Release | LinkedRelease:
     """What the plan makes of the data, also where a target is missed: for comparing only."""
     try:
         return get_release(work, tier=tier)
     except TargetError:
-        plan = relax(_choose_tier(work.plan, tier))
+        plan = _choose_tier(work.plan, tier).relax()
     trial: Release | LinkedRelease = work.workshop.keep(
         f"trial:{work.source.stamp}:{plan.digest}", lambda: carry_out(work, plan)
     )

@@ -14,7 +14,6 @@ from sfumato.errors import ReleaseError, SfumatoError, TargetError
 from sfumato.io import frames
 from sfumato.io.atomic import PRIVATE, write_file
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.progress import current_progress
 from sfumato.report.front import describe_lights
 from sfumato.storage.contents import CUSTODY, list_entries
@@ -62,11 +61,7 @@ def write_release(
         )
     place: Literal[False] | None = None if ledger else False
     data = _read_data(work)
-    warnings = (
-        list(find_identifiers(data, plan).values())
-        if isinstance(data, Dataset) and isinstance(plan, Plan)
-        else []
-    )
+    warnings = list(find_identifiers(data, plan).values()) if isinstance(data, Dataset) else []
     facts = {"to": str(target), "at": now(), "by": by, "plan": plan.digest, "ledger": ledger,
              "source": work.source.title, "warnings": warnings, "refused": None,
              "folders": []}  # fmt: skip
@@ -208,7 +203,7 @@ def make_keys(work: Work, *, name: str, passphrase: str) -> dict[str, Any]:
 def compare_extract(work: Work, *, file: str) -> dict[str, Any]:
     """How the variables of another extract differ from those the plan was made for."""
     plan = work.plan
-    if isinstance(plan, LinkedPlan):
+    if plan.tables:
         options = {name: own.read for name, own in plan.tables.items()}
         found = read_tables(file, files=plan.files, options=options, progress=current_progress())
         before = work.tables

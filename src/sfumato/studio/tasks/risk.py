@@ -30,7 +30,6 @@ from sfumato.method import Method
 from sfumato.methods.suppress import Suppress
 from sfumato.parameters import list_settings
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.progress import current_progress
 from sfumato.report.answers import answer_for_original
 from sfumato.risk.least_known import CombinationRisk, KnownRows, list_combination_risks
@@ -44,7 +43,7 @@ from sfumato.risk.protection.groups import (
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.run import assess
 from sfumato.run.exposure import list_exposed_records
-from sfumato.run.linked import assess_tables
+from sfumato.run.tables import assess_tables
 from sfumato.schema import IDENTIFYING
 from sfumato.studio.tasks import Work, task
 from sfumato.tuning.grid import change_plan
@@ -94,11 +93,7 @@ def _link(work: Work) -> LinkedTables:
 def _digest(work: Work, *further: Any) -> str:
     """Changes when the records, their roles or anything further does."""
     plan = work.plan
-    part = (
-        Plan(schema=plan.schema, read=plan.read).text()
-        if isinstance(plan, Plan)
-        else work.plan_text
-    )
+    part = work.plan_text if plan.tables else Plan(schema=plan.schema, read=plan.read).text()
     return hashlib.sha256(repr((work.source.stamp, part, further)).encode()).hexdigest()
 
 
@@ -541,7 +536,7 @@ def place_steps(work: Work, *, steps: list[dict[str, Any]]) -> str:
     """The plan with further steps, each where it makes sense."""
     plan = work.plan
     made = [_build_step(settings) for settings in steps]
-    if isinstance(plan, LinkedPlan):
+    if plan.tables:
         return _place_in_tables(plan, made, load_records(work)).text()
     data = load_records(work)
     together = [step for step in made if step.treats == "records"]
@@ -558,7 +553,7 @@ def _build_step(settings: Mapping[str, Any]) -> Method:
     return entry(**parameters)
 
 
-def _place_in_tables(plan: LinkedPlan, steps: Sequence[Method], data: Dataset) -> LinkedPlan:
+def _place_in_tables(plan: Plan, steps: Sequence[Method], data: Dataset) -> Plan:
     """Each step in the plan of the table whose variable it treats."""
     tables = dict(plan.tables)
     for step in steps:
@@ -569,7 +564,7 @@ def _place_in_tables(plan: LinkedPlan, steps: Sequence[Method], data: Dataset) -
             settings = {**list_settings(step), "variables": [variable]}
             own = type(step)(**settings)
             tables[table] = change_plan(tables[table], steps=(*tables[table].steps, own))
-    return LinkedPlan(
+    return Plan(
         tables=tables,
         keys=plan.keys,
         person=plan.person,

@@ -50,7 +50,7 @@ def build_first_plan(work: Work, *, profile: str = "") -> dict[str, Any]:
     """Steps and targets that follow from the roles, tried on the data."""
     current_progress()("building the plan", 0, 1)
     if work.source.linked:
-        decided = work.linked_plan
+        decided = work.plan
         linked = first_linked_plan(work.tables, decided=decided, profile=profile or None).plan
         steps = [
             {

@@ -11,11 +11,9 @@ from sfumato.evidence import Evidence
 from sfumato.io.frames import wrap
 from sfumato.parameters import list_settings
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import current_progress
 from sfumato.report.wording import format_measured
-from sfumato.run.linked import LinkedRelease, collect_judgements
 from sfumato.run.measuring import choose_measures
 from sfumato.studio.source import parse_plan
 from sfumato.studio.tasks import Work, task
@@ -67,10 +65,7 @@ def tune_plan(work: Work, *, plan: str, runs: int, seconds: float) -> dict[str, 
 
 
 def _parse_table_plan(text: str) -> Plan:
-    plan = parse_plan(text)
-    if not isinstance(plan, Plan):
-        raise PlanError("This works with one table, and these are several.")
-    return plan
+    return Plan.parse(text).require_one_table()
 
 
 def _describe_candidate(tuned: Tuned, candidate: Candidate) -> dict[str, Any]:
@@ -170,10 +165,7 @@ def measure_branch(work: Work, *, plan: str) -> dict[str, Any]:
     evidence: Mapping[str, Evidence] = {}
     try:
         release = carry_out(work, widened)
-        if isinstance(release, LinkedRelease):
-            judged, evidence = collect_judgements(release.tables, release.evidence, release.verdict)
-        else:
-            judged, evidence = release.verdict, release.evidence
+        judged, evidence = release.all_judgements, release.all_evidence
     except TargetError as missed:
         judged, evidence = missed.verdict, missed.evidence
     except SfumatoError as error:
@@ -192,9 +184,9 @@ def measure_branch(work: Work, *, plan: str) -> dict[str, Any]:
     }
 
 
-def _add_usual(plan: Plan | LinkedPlan) -> Plan | LinkedPlan:
+def _add_usual(plan: Plan) -> Plan:
     """The plan with the numbers that branches are compared by, where it does not take them."""
-    if isinstance(plan, LinkedPlan):
+    if plan.tables:
         return plan  # persons are counted in the joined view anyway
     usual = choose_measures([_CLASSES, *USUAL])
     own = plan.measures

@@ -56,6 +56,7 @@ def find_placement(plan: Plan, data: Dataset) -> Placement:
     >>> [step.name for step in placement.before], placement.fixed, placement.needed
     (['drop'], (), ('age',))
     """
+    plan.require_one_table()
     count = next(
         (index for index, step in enumerate(plan.steps) if not _treats_single_values(step)),
         len(plan.steps),
