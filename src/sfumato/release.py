@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sfumato.run.case import Case
     from sfumato.run.dossier import Dossier
     from sfumato.run.lights import Lights
+    from sfumato.run.tables import LinkedRelease
 
 FORMAT = 1
 
@@ -318,11 +319,23 @@ class Release:
         ledger : the folder of the ledger; by default `$SFUMATO_LEDGER`, else that of the user.
             False neither looks into it nor adds to it.
         """
-        from sfumato.storage.writing import write_release
+        return write_to_disk(self, folder, overwrite=overwrite, ledger=ledger, progress=progress)
 
-        return write_release(
-            self, Path(folder), overwrite=overwrite, ledger=ledger, progress=progress
-        )
+
+def write_to_disk(
+    release: Release | LinkedRelease,
+    folder: str | Path,
+    *,
+    overwrite: bool,
+    ledger: str | Path | Literal[False] | None,
+    progress: Progress | None,
+) -> Path:
+    """Write a release of one table or of several; see `Release.write`."""
+    from sfumato.storage.writing import write_release
+
+    return write_release(
+        release, Path(folder), overwrite=overwrite, ledger=ledger, progress=progress
+    )
 
 
 def content_digest(original: Dataset) -> str:

@@ -27,6 +27,7 @@ from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.run.composition import hold_composition, pair_release, require_composition
 from sfumato.run.finishing import finish_table
+from sfumato.run.folders import open_release, read_plan_and_manifest
 from sfumato.run.gates import (
     LAST_GATES,
     Protected,
@@ -146,18 +147,14 @@ def read_plan(
         return None, None
     if isinstance(release, Release):
         return release.plan, release.manifest
-    from sfumato.storage.opening import read_manifest, read_plan_of
-
-    return read_plan_of(Path(release)), read_manifest(Path(release))
+    return read_plan_and_manifest(release)
 
 
 def _open(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
     """The whole original as the release's plan declares it, and the released records."""
     prepare = engine_for(data.frame).prepare
     if isinstance(release, (str, Path)):
-        from sfumato.storage.opening import open_release
-
-        opened = open_release(Path(release), like=data.frame)
+        opened = open_release(release, like=data.frame)
         data = prepare(data.with_schema(opened.plan().schema))
         released = opened.paired(data)
     elif isinstance(release, Release):

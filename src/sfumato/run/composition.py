@@ -25,6 +25,7 @@ from sfumato.plan.targets import (
 )
 from sfumato.progress import Progress, silent
 from sfumato.release import Release
+from sfumato.run.folders import open_release
 from sfumato.run.gates import require_met
 from sfumato.run.measuring import _measure_filled_in, align_with_release, take_measures
 
@@ -60,9 +61,7 @@ def pair_release(original: Dataset, release: Release | str | Path) -> EarlierRel
     if not frames.is_in_memory(original.frame):
         return EarlierRelease("an earlier release", reason=NOT_ON_CLUSTER)
     if isinstance(release, (str, Path)):
-        from sfumato.storage.opening import open_release
-
-        opened = open_release(Path(release))
+        opened = open_release(release)
         keeps_order = opened.manifest["order_of_rows"] == "as given"
         label, schema = f"'{Path(release).name}'", opened.plan().schema
         dataset = opened.paired(original)

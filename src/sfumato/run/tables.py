@@ -40,7 +40,7 @@ from sfumato.plan.family import split_step
 from sfumato.plan.targets import Judgement, find_number, list_harmless
 from sfumato.progress import Progress
 from sfumato.randomness import Key
-from sfumato.release import FORMAT, Release
+from sfumato.release import FORMAT, Release, write_to_disk
 from sfumato.risk.attribute_disclosure import AttributeDisclosure
 from sfumato.run.composed_tables import (
     EarlierTables,
@@ -50,6 +50,7 @@ from sfumato.run.composed_tables import (
 )
 from sfumato.run.dossier import Dossier, build_dossier
 from sfumato.run.finishing import finish_table
+from sfumato.run.folders import place_folder
 from sfumato.run.gates import (
     LAST_GATES,
     Protected,
@@ -273,11 +274,7 @@ class LinkedRelease:
         The targets are measured again on the files as they are on the disk before the folder
         appears under its name. See `Release.write`.
         """
-        from sfumato.storage.writing import write_release
-
-        return write_release(
-            self, Path(folder), overwrite=overwrite, ledger=ledger, progress=progress
-        )
+        return write_to_disk(self, folder, overwrite=overwrite, ledger=ledger, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,9 +418,7 @@ def _place_earlier(earlier: LinkedRelease | str | Path, release: LinkedRelease) 
     if isinstance(earlier, LinkedRelease):
         label = f"the release of plan {earlier.plan.digest[:8]}"
         return place_release(label, release.original, earlier.linked)
-    from sfumato.storage.tables import open_folder
-
-    return open_folder(Path(earlier), release)
+    return place_folder(earlier, release)
 
 
 class _name_table:  # noqa: N801 - used as a function
