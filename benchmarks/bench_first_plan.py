@@ -24,10 +24,10 @@ from typing import Any
 import polars as pl
 
 import sfumato as sf
-from sfumato.plan.first_plan import first_plan
 from sfumato.plan.targets import judge
 from sfumato.run import pair
 from sfumato.run.measuring import take_measures
+from sfumato.suggestion.first_plan import first_plan
 
 KEY = bytes(32)
 BLURRED = ["income", "glucose", "hdl", "systolic", "exam_score"]

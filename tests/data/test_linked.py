@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.data.key_search import suggest_keys, suggest_person
 from sfumato.errors import DataError, PlanError, SchemaError, SfumatoError
+from sfumato.suggestion.key_search import suggest_keys, suggest_person
 
 KEYS = {"stays.patient": "patients.id", "lab.stay": "stays.stay"}
 PERSON = "patients.id"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.io import SourceTable, csv_reader
-from sfumato.plan.first_plan import first_plan
+from sfumato.suggestion.first_plan import first_plan
 
 Read = Callable[..., SourceTable]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.io import SourceTable, csv_reader, read_table
 from sfumato.io.missing_words import is_word_for_missing
-from sfumato.plan.first_plan import first_plan
+from sfumato.suggestion.first_plan import first_plan
 
 Read = Callable[..., SourceTable]
 

@@ -28,10 +28,10 @@ from sfumato.errors import (
 )
 from sfumato.methods import DisplaceCoordinates, GridCoordinates
 from sfumato.plan import Writing
-from sfumato.plan.first_plan import first_plan
 from sfumato.risk import LocationIntersection
 from sfumato.schema import Role
 from sfumato.schema.inference.coordinates import find_coordinates
+from sfumato.suggestion.first_plan import first_plan
 
 KEY = bytes(range(32))
 PLACES = st.lists(st.tuples(st.floats(-90, 90), st.floats(-180, 180)), min_size=1, max_size=30)

@@ -17,10 +17,10 @@ from sfumato.cells.deidentifiers import load_deidentifier, replace_own, replace_
 from sfumato.errors import MethodError, PlanError, TargetError, WeakProtectionWarning
 from sfumato.methods import DeidentifyText
 from sfumato.plan import Writing
-from sfumato.plan.first_plan import first_plan
 from sfumato.risk import SurvivingIdentifiers, surviving_identifiers
 from sfumato.schema import Role
 from sfumato.schema.inference.free_text import is_free_text, split_sets
+from sfumato.suggestion.first_plan import first_plan
 
 KEY = bytes(range(32))
 _REASONS = ("fell off a ladder", "came with a cough", "had no pain today", "asked for a letter")

@@ -15,8 +15,8 @@ from sfumato.engines import LocalEngine
 from sfumato.errors import MethodError, PlanError
 from sfumato.methods import CodeNoise, KAnonymity, Misclassify, Noise, Pseudonymise, Weights
 from sfumato.methods.groups import find_group_level, number_groups
-from sfumato.plan.first_plan import first_plan
 from sfumato.schema import Role
+from sfumato.suggestion.first_plan import first_plan
 from sfumato.testing.partitioned import PartitionedEngine
 
 KEY = bytes(range(32))

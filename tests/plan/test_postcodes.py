@@ -8,8 +8,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.methods.drop import Drop
-from sfumato.plan.first_plan import first_plan
 from sfumato.schema.inference.formats import are_prefix_codes
+from sfumato.suggestion.first_plan import first_plan
 
 
 @pytest.fixture(scope="module")

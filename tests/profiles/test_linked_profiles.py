@@ -11,8 +11,8 @@ from tests.run.test_linked import LESS, make_hospital, make_plan
 
 import sfumato as sf
 from sfumato.errors import PlanError, TargetError, WeakProtectionWarning
-from sfumato.plan.first_linked import first_linked_plan
 from sfumato.storage.opening import read_any_manifest, read_custody
+from sfumato.suggestion.first_linked import first_linked_plan
 
 KEY = bytes(range(32))
 

@@ -23,7 +23,6 @@ from sfumato.methods.zip3 import Zip3
 from sfumato.outputs import Log, OutputRefused, Rules
 from sfumato.outputs.tables.crosstabs import crosstab
 from sfumato.outputs.tables.table import Table
-from sfumato.plan.first_plan import first_plan
 from sfumato.plan.targets import measures_for, read_targets
 from sfumato.profiles import list_profiles, load_profile
 from sfumato.risk.identifiers_left import IdentifiersLeft
@@ -31,6 +30,7 @@ from sfumato.risk.uniqueness import Uniqueness
 from sfumato.run.dossier import Dossier, DossierRow, build_dossier
 from sfumato.schema.inference.formats import FORMATS
 from sfumato.schema.inference.names import SIGNS
+from sfumato.suggestion.first_plan import first_plan
 
 PROFILES = list_profiles()
 ON_FILES = [name for name, profile in PROFILES.items() if not profile.outputs]

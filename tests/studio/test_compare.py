@@ -13,11 +13,11 @@ import sfumato as sf
 from sfumato.data.linked import read_tables
 from sfumato.errors import DataError
 from sfumato.io.frames import wrap
-from sfumato.plan.first_linked import first_linked_plan
 from sfumato.studio.drawings import draw_bars, draw_forest
 from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work, list_tasks
 from sfumato.studio.worker import Workshop
+from sfumato.suggestion.first_linked import first_linked_plan
 
 FORMULA = "systolic ~ glucose + C(smoking)"
 

@@ -8,9 +8,9 @@ import pytest
 from tests.studio.test_data import work_on
 
 import sfumato as sf
-from sfumato.plan.first_plan import first_plan, suggest_schema
 from sfumato.studio.pages.roles import drop_profile, read_suggestions
 from sfumato.studio.tasks.roles import build_first_plan, suggest_roles
+from sfumato.suggestion.first_plan import first_plan, suggest_schema
 
 
 @pytest.fixture

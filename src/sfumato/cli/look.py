@@ -25,7 +25,6 @@ from sfumato.io import Source, frames
 from sfumato.io.frames import wrap
 from sfumato.measure import Measure
 from sfumato.plan import Plan
-from sfumato.plan.first_plan import first_plan, suggest_schema
 from sfumato.profiles import load_profile
 from sfumato.progress import Progress
 from sfumato.report.answers import answer_for_original
@@ -33,6 +32,7 @@ from sfumato.run import assess as run_assess
 from sfumato.run.joined import add_disclosure
 from sfumato.run.measuring import choose_measures
 from sfumato.schema import Schema
+from sfumato.suggestion.first_plan import first_plan, suggest_schema
 
 if TYPE_CHECKING:
     from sfumato.figures.sheet.picture import Picture
@@ -161,7 +161,7 @@ def _update(
 ) -> None:
     """Rebuild the steps of a plan file in place."""
     from sfumato.io.atomic import write_file
-    from sfumato.plan.update import update_plan
+    from sfumato.suggestion.update import update_plan
 
     loaded = Plan.load(path)
     with progress(quiet=quiet or json) as tell:

@@ -13,9 +13,9 @@ from sfumato.data.linked import LinkedTables, read_tables
 from sfumato.errors import PlanError
 from sfumato.io.several import is_several, list_tables
 from sfumato.plan import Plan
-from sfumato.plan.first_linked import FirstLinkedPlan, first_linked_plan
 from sfumato.progress import Progress
 from sfumato.run.tables import prepare_tables
+from sfumato.suggestion.first_linked import FirstLinkedPlan, first_linked_plan
 
 _ALL = ".*"
 

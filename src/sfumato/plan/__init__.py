@@ -18,7 +18,7 @@ from sfumato.errors import PlanError, did_you_mean
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.parameters import ParameterError, parameters
-from sfumato.plan.profile import add_missing, compare_with_profile, read_profile
+from sfumato.plan.profile import add_missing, compare_with_profile, read_profile_targets
 from sfumato.plan.targets import Target, measures_for, read_targets, require_labels
 from sfumato.plan.tiers import TierOf, derive_tier, read_tiers, require_tiers
 from sfumato.schema import Column, Role, Schema
@@ -222,7 +222,7 @@ class Plan:
             named = dict(evaluate)
         else:
             named = {measure.name: measure for measure in evaluate}
-        required = read_profile(profile, several=bool(tables))
+        required = read_profile_targets(profile, several=bool(tables))
         put("targets", add_missing(bounds, required.targets))
         require_labels(named)
         # What the plan names comes first, as it was written.
@@ -341,7 +341,7 @@ class Plan:
         >>> Plan(profile="ema-0070", targets={"k.min": 5}).list_weaker()
         ('k at least 5, where the profile asks for at least 12.',)
         """
-        required = read_profile(self.profile, several=bool(self.tables))
+        required = read_profile_targets(self.profile, several=bool(self.tables))
         if not self.tables:
             return compare_with_profile(self, required, set(self.schema.having("quasi")))
         from sfumato.plan.family import list_weaker

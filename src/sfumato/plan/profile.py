@@ -33,12 +33,12 @@ class ProfileTargets:
     table_measures: Mapping[str, Measure] = field(default_factory=dict)
 
 
-def read_profile(name: str | None, *, several: bool = False) -> ProfileTargets:
+def read_profile_targets(name: str | None, *, several: bool = False) -> ProfileTargets:
     """What a profile asks of a plan for one table, or for several; nothing without a profile.
 
     Examples
     --------
-    >>> [target.name for target in read_profile("ema-0070", several=True).targets]
+    >>> [target.name for target in read_profile_targets("ema-0070", several=True).targets]
     ['prosecutor', 'k']
     """
     if name is None:

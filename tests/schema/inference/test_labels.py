@@ -10,9 +10,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SchemaError
-from sfumato.plan.first_plan import first_plan
 from sfumato.schema import Column, Schema
 from sfumato.schema.inference import suggest
+from sfumato.suggestion.first_plan import first_plan
 
 LABELS = {
     "v1": "Age of respondent",

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from sfumato.data.linked import ForeignKey, Structure, split_name
 from sfumato.errors import PlanError, SchemaError
 from sfumato.plan import Plan
-from sfumato.plan.first_linked import declare_keys, find_joined_tables
 from sfumato.plan.targets import read_targets
 from sfumato.profiles import Profile, list_profiles, load_profile
 from sfumato.schema import KINDS, ROLES, Column, Schema
@@ -22,6 +21,7 @@ from sfumato.studio.paging import cut_page, read_number
 from sfumato.studio.source import parse_plan
 from sfumato.studio.texts import say
 from sfumato.studio.view import Outcome, Page, View
+from sfumato.suggestion.first_linked import declare_keys, find_joined_tables
 
 page = Page("roles")
 _NUMBERS = ("continuous", "integer")

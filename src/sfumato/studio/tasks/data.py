@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.data.key_search import check_key, suggest_keys, suggest_person
 from sfumato.data.linked import ForeignKey
 from sfumato.engines import engine_for
 from sfumato.engines.local import BATCH
@@ -20,6 +19,7 @@ from sfumato.kernels.memory import split_rows
 from sfumato.progress import current_progress
 from sfumato.schema.spelling import normalise_spellings
 from sfumato.studio.tasks import Work, task
+from sfumato.suggestion.key_search import check_key, suggest_keys, suggest_person
 
 _SHOWN_COLUMNS = 50
 """Variables of which single records are shown at once."""

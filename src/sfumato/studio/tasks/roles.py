@@ -7,12 +7,12 @@ from typing import Any
 from sfumato.io import frames
 from sfumato.io.source import get_kind
 from sfumato.plan import Plan
-from sfumato.plan.first_linked import first_linked_plan
-from sfumato.plan.first_plan import first_plan, suggest_schema
 from sfumato.progress import current_progress
 from sfumato.studio.tasks import Work, task
 from sfumato.studio.tasks.data import bring_here, get_table
 from sfumato.studio.tasks.protect import drop_variables
+from sfumato.suggestion.first_linked import first_linked_plan
+from sfumato.suggestion.first_plan import first_plan, suggest_schema
 
 
 @task(lane="slow", depends="source")

@@ -11,8 +11,8 @@ from tests.cli.command_line import sfumato
 
 import sfumato as sf
 from sfumato.errors import PlanError, TargetError
-from sfumato.plan.first_plan import first_plan
-from sfumato.plan.update import update_plan
+from sfumato.suggestion.first_plan import first_plan
+from sfumato.suggestion.update import update_plan
 
 
 def _make_frame(records: int = 400) -> pl.DataFrame:

@@ -13,9 +13,9 @@ from sfumato.errors import PlanError
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
-from sfumato.plan.first_plan import first_plan
 from sfumato.plan.toml_reader import parse
 from sfumato.plan.toml_writer import write_measure, write_step, write_target
+from sfumato.suggestion.first_plan import first_plan
 
 Status = Literal["yours", "unchanged", "new", "removed"]
 _HEADER = re.compile(r"""^[ \t]*(\[\[?)[ \t]*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+))""")

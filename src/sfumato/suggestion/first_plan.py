@@ -29,14 +29,14 @@ from sfumato.methods.recode import Recode
 from sfumato.methods.shift_dates import ShiftDates
 from sfumato.methods.weights import Weights
 from sfumato.plan import Plan
-from sfumato.plan.mending import Mends, find_followers, measure_prediction, mend
-from sfumato.plan.profile_steps import ProfileRequirements, read_profile
 from sfumato.risk.location_intersection import LocationIntersection
 from sfumato.schema import Column, Schema
 from sfumato.schema.inference.coordinates import find_coordinates
 from sfumato.schema.inference.formats import are_prefix_codes
 from sfumato.schema.inference.free_text import is_free_text
 from sfumato.schema.spelling import choose_representatives, normalise_spellings
+from sfumato.suggestion.mending import Mends, find_followers, measure_prediction, mend
+from sfumato.suggestion.profile_steps import ProfileRequirements, read_profile
 from sfumato.utility.displacement import Displacement
 
 _PARTS = 5

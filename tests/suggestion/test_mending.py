@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.plan.first_plan import first_plan, suggest_schema
-from sfumato.plan.mending import find_followers, measure_prediction
-from sfumato.plan.update import update_plan
+from sfumato.suggestion.first_plan import first_plan, suggest_schema
+from sfumato.suggestion.mending import find_followers, measure_prediction
+from sfumato.suggestion.update import update_plan
 
 
 def _make_census(records: int = 900) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SchemaError
-from sfumato.plan.first_plan import first_plan
+from sfumato.suggestion.first_plan import first_plan
 
 FRAME = pl.DataFrame(
     {

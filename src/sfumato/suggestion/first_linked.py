@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sfumato.data import Dataset
-from sfumato.data.key_search import SuggestedKey, suggest_keys, suggest_person
 from sfumato.data.linked import ForeignKey, Structure, split_name
 from sfumato.errors import DataError
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.plan import Plan
-from sfumato.plan.first_plan import first_plan
-from sfumato.plan.profile import read_profile
+from sfumato.plan.profile import read_profile_targets
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.schema import Column, Schema
+from sfumato.suggestion.first_plan import first_plan
+from sfumato.suggestion.key_search import SuggestedKey, suggest_keys, suggest_person
 
 _CLASS_SIZE = 5
 
@@ -105,7 +105,7 @@ def _plan_all(
 
 def _choose_class_size(profile: str | None) -> int:
     """As many persons as a profile asks for, and never fewer than is usual."""
-    targets = read_profile(profile, several=True).targets
+    targets = read_profile_targets(profile, several=True).targets
     least = [target.least for target in targets if target.name == "k" and target.least is not None]
     return max(_CLASS_SIZE, *(math.ceil(number) for number in least), 0)
 

@@ -1,0 +1,1 @@
+"""What somebody may begin with: keys between tables, roles, a plan that was tried on the data."""
