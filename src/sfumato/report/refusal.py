@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sfumato import catalogue
 from sfumato.report.front import list_parties, tell_singled_out
 from sfumato.report.html import render_block, render_page
 from sfumato.report.page import describe_release
 from sfumato.report.wording import join_words, name_variables
+from sfumato.run.remedies import suggest_for_number
 
 Plain = Mapping[str, Any]
 _NOTHING: dict[str, Any] = {
@@ -65,7 +64,7 @@ def describe_missed(
     """
     return [
         {"filled_in": "", **target, "by": (by := _name_deciding(target, evidence)),
-         "remedy": _suggest_remedy(target, evidence, by, methods)}
+         "remedy": suggest_for_number(target, evidence.get(target.get("measure", "")), by, methods)}
         for target in targets
         if not target["met"]
     ]  # fmt: skip
@@ -99,29 +98,3 @@ def _name_deciding(target: Plain, evidence: Mapping[str, Plain]) -> str:
     names = [str(name) for name in (worst, *(row["variable"] for row in ranked)) if name]
     known = details.get("known", details.get("variables", ()))
     return join_words(name_variables(list(dict.fromkeys(names)) or [n for n in known if n]))
-
-
-def _suggest_remedy(
-    target: Plain, evidence: Mapping[str, Plain], by: str, methods: Collection[str]
-) -> str:
-    """What brings a missed number nearer to what was asked."""
-    result = evidence.get(target.get("measure", ""))
-    measure = None if result is None else catalogue.measures().get(result["name"])
-    if result is None or measure is None or not by:
-        return ""
-    if target.get("filled_in") or result["name"] == "recoverable":
-        # Blurring what is given back does not help: unchanged variables give it back.
-        source = "the attacker works from" if target.get("filled_in") else f"gives {by} back"
-        return f"make coarser, or leave out, what {source}."
-    number = measure.find_number(str(target["target"]).rpartition(".")[2])
-    if number is None or number.safer == "neither":
-        return f"protect {by} less, or leave another variable out instead."
-    if measure.of == "pair":
-        return f"blur {by} further: a larger noise, wider ranges, or leave it out."
-    if "confidential" in result["details"]:
-        return f"add a step l_diversity or t_closeness for {by}, or leave it out."
-    least = target.get("min")
-    k = f" with k = {math.ceil(least)}" if least and least > 1 else ""
-    grouped = sorted({"k_anonymity", "l_diversity", "t_closeness"} & {*methods})
-    step = f"raise k in the step {grouped[0]}" if grouped else f"add a step k_anonymity{k}"
-    return f"make {by} coarser, leave one of them out, or {step}."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from sfumato import catalogue
 from sfumato.cells.pairs import quote_names
@@ -106,3 +108,45 @@ def _remedy_room(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> s
     if "utility" in rooms:
         return "some ask for more protection, some for less: state targets that go together."
     return "protect more (coarsen further, drop a variable), or state a target that you can defend."
+
+
+def suggest_for_number(
+    target: Mapping[str, Any], result: Mapping[str, Any] | None, by: str, methods: Collection[str]
+) -> str:
+    """What brings one missed number nearer to what was asked, for the page of a refusal.
+
+    Parameters
+    ----------
+    target, result : the target and the evidence behind it, as they are kept inside.
+    by : the variables that decide, as people call them.
+    methods : those of the plan that was refused: nobody is told to add a step it has.
+    """
+    measure = None if result is None else catalogue.measures().get(result["name"])
+    if result is None or measure is None or not by:
+        return ""
+    if target.get("filled_in") or result["name"] == "recoverable":
+        # Blurring what is given back does not help: unchanged variables give it back.
+        source = "the attacker works from" if target.get("filled_in") else f"gives {by} back"
+        return f"make coarser, or leave out, what {source}."
+    number = measure.find_number(str(target["target"]).rpartition(".")[2])
+    if number is None or number.safer == "neither":
+        return f"protect {by} less, or leave another variable out instead."
+    if measure.of == "pair":
+        return f"blur {by} further: a larger noise, wider ranges, or leave it out."
+    if "confidential" in result["details"]:
+        return f"add a step l_diversity or t_closeness for {by}, or leave it out."
+    least = target.get("min")
+    k = f" with k = {math.ceil(least)}" if least and least > 1 else ""
+    grouped = sorted({"k_anonymity", "l_diversity", "t_closeness"} & {*methods})
+    step = f"raise k in the step {grouped[0]}" if grouped else f"add a step k_anonymity{k}"
+    return f"make {by} coarser, leave one of them out, or {step}."
+
+
+def suggest_for_joined_view() -> str:
+    """What to do where the joined view of several tables misses a target."""
+    return (
+        "make persons alike in all tables at once with a step k_anonymity over all of them "
+        "([[steps]]), with a larger k if confidential values are learnt, even out the number of "
+        "rows (`thin_rows`), or say what outsiders do not know: [evaluate.uniqueness] known_rows, "
+        "row_counts or known."
+    )

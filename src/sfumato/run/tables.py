@@ -78,6 +78,7 @@ from sfumato.run.lights import (
     require_attempts_fail,
 )
 from sfumato.run.measuring import choose_measures
+from sfumato.run.remedies import suggest_for_joined_view
 from sfumato.run.steps import apply_steps
 from sfumato.schema import Column
 
@@ -589,7 +590,7 @@ class _Work:
             key=self.key,
         )
         joined = any(not judgement.met for judgement in verdict)
-        hint = _suggest_remedy() if joined else ""
+        hint = suggest_for_joined_view() if joined else ""
         require_met(release.all_judgements, release.all_evidence, hint=hint)
         for name, own in releases.items():
             engine = engine_for(own.dataset.frame)
@@ -609,15 +610,6 @@ class _Work:
             engine=engine_for(data.frame),
             progress=self.progress,
         )
-
-
-def _suggest_remedy() -> str:
-    return (
-        "make persons alike in all tables at once with a step k_anonymity over all of them "
-        "([[steps]]), with a larger k if confidential values are learnt, even out the number of "
-        "rows (`thin_rows`), or say what outsiders do not know: [evaluate.uniqueness] known_rows, "
-        "row_counts or known."
-    )
 
 
 def _name_judgement(table: str, judgement: Judgement) -> Judgement:
