@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import sfumato
+from sfumato import catalogue
 
 HEAVY = {
     "matplotlib", "plotly", "altair", "seaborn", "starlette", "fastapi", "uvicorn", "flask",
@@ -17,7 +18,7 @@ HEAVY = {
 }  # fmt: skip
 
 
-def loaded(code: str) -> tuple[set[str], float]:
+def loaded(code: str, *, whole: bool = False) -> tuple[set[str], float]:
     script = (
         "import sys, json, time\nstart = time.process_time()\n"
         f"{code}\nprint(json.dumps([sorted(sys.modules), time.process_time() - start]))"
@@ -26,7 +27,7 @@ def loaded(code: str) -> tuple[set[str], float]:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     modules, seconds = json.loads(done.stdout)
-    return {name.partition(".")[0] for name in modules}, seconds
+    return {name if whole else name.partition(".")[0] for name in modules}, seconds
 
 
 def test_importing_pulls_in_no_heavy_library():
@@ -104,3 +105,26 @@ def test_no_room_enters_a_workshop_of_another():
             if any(name.startswith("_") and not name.startswith("__") for name in names):
                 entered.append(f"{path.relative_to(house)}: {node.module}")
     assert entered == []
+
+
+PROTECT = """
+import polars as pl, sfumato as sf
+plan = sf.Plan(schema={"age": "quasi"}, steps=[sf.methods.KAnonymity(k=2)], targets={"k.min": 2})
+sf.protect(sf.Dataset(pl.DataFrame({"age": [1, 2, 3, 4]}), plan.schema), plan, key=bytes(32))
+"""
+
+
+def test_a_plan_loads_what_it_needs_and_not_every_method_and_measure():
+    modules = [name for name in loaded(PROTECT, whole=True)[0] if name.startswith("sfumato")]
+    assert "sfumato.risk.uniqueness" in modules
+    assert not {"sfumato.risk.peers", "sfumato.methods.noise"} & {*modules}
+    assert len(modules) <= 150
+
+
+def test_every_number_is_found_without_loading_all_measures():
+    """The text of the files says where a number is; it must not say less than the classes."""
+    for entry in catalogue.measures().values():
+        for number in entry.numbers:
+            found = catalogue.measure_of(number.name)
+            assert found is not None
+            assert found.find_number(number.name) is not None

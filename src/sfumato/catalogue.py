@@ -29,16 +29,54 @@ from sfumato.parameters import describe_type, write_example
 Entry = type[Method] | type[Measure]
 
 
+_ROOMS = ("risk", "utility")
+_NUMBER = re.compile(r'\bNumber(?:\.\w+)?\(\s*(?:name=)?"(\w+)"')
+
+
 @cache
 def _load_room(room: str) -> dict[str, Entry]:
-    package = importlib.import_module(f"sfumato.{room}")
     entries: dict[str, Entry] = {}
-    for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
-        names = vars(importlib.import_module(f"sfumato.{room}.{module}"))
-        for entry in names.values():
-            if _is_entry(entry) and entry.__module__ == f"sfumato.{room}.{module}":
-                entries[entry.name] = entry
+    for module in _list_modules(room):
+        entries |= _load_module(room, module)
     return entries
+
+
+@cache
+def _list_modules(room: str) -> list[str]:
+    package = importlib.import_module(f"sfumato.{room}")
+    return sorted(
+        info.name
+        for info in pkgutil.iter_modules(package.__path__)
+        if not info.ispkg and not info.name.startswith("_")
+    )
+
+
+def _load_module(room: str, module: str) -> dict[str, Entry]:
+    """The entries of one file; most have one, which is called like it."""
+    place = f"sfumato.{room}.{module}"
+    names = vars(importlib.import_module(place)).values()
+    return {thing.name: thing for thing in names if _is_entry(thing) and thing.__module__ == place}
+
+
+def _load_alone(name: str, rooms: Sequence[str]) -> Entry | None:
+    """An entry of ours from the file that is called like it: the others need not be loaded."""
+    places = (room for room in rooms if name in _list_modules(room))
+    return next((_load_module(room, name).get(name) for room in places), None)
+
+
+@cache
+def _locate_numbers() -> dict[str, tuple[str, str]]:
+    """Room and file of each number of ours, read from the text of the files.
+
+    A target names a number, and its measure must be found without loading all of them.
+    """
+    places: dict[str, tuple[str, str]] = {}
+    for room in _ROOMS:
+        for module in _list_modules(room):
+            text = pkgutil.get_data(f"sfumato.{room}", f"{module}.py")
+            for number in _NUMBER.findall((text or b"").decode("utf-8")):
+                places.setdefault(number, (room, module))
+    return places
 
 
 @cache
@@ -107,16 +145,32 @@ def measures() -> dict[str, type[Measure]]:
 
 def measure(name: str) -> type[Measure]:
     """The measure of this name."""
+    alone = _load_alone(name, _ROOMS)
+    if alone is not None and issubclass(alone, Measure):
+        return alone
     known = measures()
     if name not in known:
         raise PlanError(f"There is no measure '{name}'.", hint=did_you_mean(name, known))
     return known[name]
 
 
+def measure_of(number: str) -> type[Measure] | None:
+    """The measure that yields a number; None: none does."""
+    place = _locate_numbers().get(number)
+    entries: Mapping[str, Entry] = measures() if place is None else _load_module(*place)
+    for entry in entries.values():
+        if issubclass(entry, Measure) and entry.find_number(number) is not None:
+            return entry
+    return None
+
+
 def attribute(room: str, name: str) -> Any:
     """A class of a room by its name, for `sf.methods.Coarsen` and the like."""
     # Other names are asked for by tools that look around, and must not load the whole room.
     if name[:1].isupper():
+        alone = _load_alone(re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(), [room])
+        if alone is not None and alone.__name__ == name:
+            return alone
         for entries in (_load_room(room), methods() if room == "methods" else measures()):
             for entry in entries.values():
                 is_here = not issubclass(entry, Measure) or entry.room() == room

@@ -341,6 +341,8 @@ class Plan:
         >>> Plan(profile="ema-0070", targets={"k.min": 5}).list_weaker()
         ('k at least 5, where the profile asks for at least 12.',)
         """
+        if self.profile is None:
+            return ()
         required = read_profile_targets(self.profile, several=bool(self.tables))
         if not self.tables:
             return compare_with_profile(self, required, set(self.schema.having("quasi")))

@@ -228,11 +228,10 @@ def _flatten(nested: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]
 
 def require_labels(evaluate: Mapping[str, Measure]) -> None:
     """Refuse labels that could be read as another number: they would redirect a target."""
-    taken = {number.name for entry in catalogue.measures().values() for number in entry.numbers}
     for label, measure in evaluate.items():
         if "." in label:
             raise PlanError(f"The label '{label}' has a dot.", hint="choose another label.")
-        if label in taken and label != measure.name:
+        if label != measure.name and catalogue.measure_of(label) is not None:
             raise PlanError(
                 f"A measure cannot be labelled '{label}': that is the name of a number.",
                 hint="choose another label.",
@@ -326,11 +325,10 @@ def list_harmless(targets: tuple[Target, ...], measures: Mapping[str, Measure]) 
 
 
 def _find_measure(target: Target) -> type[Measure]:
+    if (found := catalogue.measure_of(target.name)) is not None:
+        return found
     known = catalogue.measures()
     numbers = [(number, measure) for measure in known.values() for number in measure.numbers]
-    for number, measure in numbers:
-        if target.name == number.name:
-            return measure
     asked = target.name.lower().replace("-", "_")
     ours = (number.name for number, _ in numbers if asked in number.also)
     raise PlanError(
