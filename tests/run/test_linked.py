@@ -481,6 +481,8 @@ def test_tables_of_a_release_are_opened_by_their_names(written):
     folder, release, _ = written
     opened = sf.open_tables(folder)
     assert list(opened) == ["patients", "stays", "lab"]
+    inside = (folder / "custody" / "report.html").read_text("utf-8")
+    assert "No file was written yet" not in inside
     assert opened["stays"].data.sort("stay").equals(release.data["stays"].sort("stay"))
     with pytest.raises(sf.SfumatoError, match="release of several tables"):
         sf.evaluate(sf.Dataset(release.data["stays"]), folder)

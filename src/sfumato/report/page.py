@@ -43,6 +43,11 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
     return render_page("release.html", **describe_release(manifest, custody))
 
 
+def list_tables(manifest: Plain) -> list[Plain]:
+    """What is known of each table of a release: of one table, the manifest itself."""
+    return list(manifest.get("tables", {}).values()) or [manifest]
+
+
 def describe_release(manifest: Plain, custody: Plain | None = None) -> dict[str, Any]:
     """What the page of a release shows."""
     inside = custody is not None
@@ -75,7 +80,7 @@ def describe_release(manifest: Plain, custody: Plain | None = None) -> dict[str,
         "parties": list_parties(parties),
         "persons": _count_persons(evidence),
         "verdict": add_lights(verdict, manifest, custody),
-        "lights": describe_lights(custody, written="data" in manifest),
+        "lights": describe_lights(custody, written="data" in list_tables(manifest)[0]),
         "summary": summarise(manifest, evidence, custody),
         "dossier": (custody or manifest).get("dossier"),
         "attempts": [] if inside else _describe_public_attacks(manifest),
