@@ -162,7 +162,7 @@ def open_session(master: str, **settings: str) -> Any:
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.executor.memory": "700m",
         "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.executorEnv.PYTHONPATH": repository,
+        "spark.executorEnv.PYTHONPATH": f"{repository}/src:{repository}",
         "spark.executorEnv.POLARS_MAX_THREADS": "1",
     }
     builder = SparkSession.builder.master(master).appName("sfumato")

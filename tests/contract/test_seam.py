@@ -66,7 +66,7 @@ class SealedEngine:
     def __getattr__(self, verb: str) -> Any:
         def run(*args: Any, **options: Any) -> Any:
             self.verbs.append(verb)
-            for given in args:
+            for given in (*args, *options.values()):
                 _require_portable(given)
             with _opened(verb):
                 return getattr(self.inner, verb)(*args, **options)

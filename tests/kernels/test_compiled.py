@@ -8,7 +8,7 @@ import pytest
 from sfumato.kernels import compiled
 from sfumato.kernels.clustering.clusters import find_level_sets, find_ranges, origin_order
 from sfumato.kernels.clustering.mondrian import mondrian
-from sfumato.kernels.exact_sums import exact_parts
+from sfumato.kernels.exact_sums import exact_sum
 from sfumato.kernels.trees.equivalence_classes import find_classes
 from sfumato.kernels.trees.neighbours import centroids, neighbours
 from sfumato.kernels.trees.ranks import nearest, ranks
@@ -84,7 +84,7 @@ def test_orders_classes_and_sums(monkeypatch):
     def work():
         equal = find_classes(cells, [4, 4, 4])
         order, starts = origin_order(values.round(1), 3)
-        return order, starts, equal.of, equal.first, equal.counts, exact_parts(numbers)
+        return order, starts, equal.of, equal.first, equal.counts, exact_sum(numbers)
 
     for first, second in zip(*run_twice(monkeypatch, work), strict=True):
         assert same_bits(first, second)

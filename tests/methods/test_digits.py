@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.engines import engine_for
-from sfumato.engines.local import summarise
+from sfumato.engines.summaries import summarise
 from sfumato.errors import WeakProtectionWarning
 from sfumato.methods._publishing import digits
 from sfumato.methods._publishing.digits import (
@@ -32,7 +32,8 @@ numbers = st.lists(
 
 def _round(values: pl.Series, *, relative: bool) -> pl.Series:
     summaries = list_sizes(relative=relative)
-    return round_digits(values, summarise([values.drop_nulls()], summaries), relative=relative)
+    sizes = summarise(values.to_frame().lazy(), {"x": summaries})["x"]
+    return round_digits(values, sizes, relative=relative)
 
 
 @given(numbers, st.booleans())

@@ -16,10 +16,11 @@ from scipy import stats
 import sfumato as sf
 from sfumato.cells.noise.description import Gaussian
 from sfumato.cells.noise.scales import Growth
-from sfumato.engines import engine_for
+from sfumato.engines import LocalEngine, engine_for
 from sfumato.errors import MethodError, PlanError, SchemaError
-from sfumato.methods._noise.summaries import Knots
+from sfumato.methods._noise.summaries import fit_knots
 from sfumato.methods.noise import Noise
+from sfumato.testing.partitioned import PartitionedEngine
 
 KEY = bytes(range(32))
 RECORDS = 20_000
@@ -157,12 +158,9 @@ def test_a_scale_by_ranks_shows_no_single_value():
 @given(st.lists(st.integers(-5, 5), min_size=0, max_size=400), st.randoms())
 @settings(max_examples=60)
 def test_knots_rise_and_do_not_depend_on_parts(values, random):
-    cut = random.randint(0, len(values))
-    parts = [values[:cut], values[cut:]]
-    knots = Knots()
-    split = knots.merge([knots.partial(pl.Series(one, dtype=pl.Float64), {}) for one in parts], {})
-    random.shuffle(values)
-    assert split == knots.merge([knots.partial(pl.Series(values, dtype=pl.Float64), {})], {})
+    data = sf.Dataset(pl.DataFrame({"x": pl.Series(values, dtype=pl.Float64)}))
+    split = fit_knots(data, "x", PartitionedEngine(random.randint(0, 99)))
+    assert split == fit_knots(data, "x", LocalEngine())
     assert all(a < b for a, b in itertools.pairwise(split["values"]))
     assert all(a < b for a, b in itertools.pairwise(split["scores"]))
     assert len(split["values"]) <= len(values) // 20
@@ -170,7 +168,7 @@ def test_knots_rise_and_do_not_depend_on_parts(values, random):
 
 def test_knots_are_means_of_the_inner_half():
     values = np.sort(np.random.default_rng(3).normal(size=97))
-    made = Knots().merge([Knots().partial(pl.Series(values), {})], {})
+    made = fit_knots(sf.Dataset(pl.DataFrame({"x": values})), "x", LocalEngine())
     ends = [97 * at // 4 for at in range(5)]
     slow = [
         math.fsum(values[low + (high - low) // 4 : high - (high - low) // 4])

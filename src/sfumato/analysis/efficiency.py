@@ -17,8 +17,9 @@ from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import use_one_thread
 from sfumato.parameters import write_short
 from sfumato.utility.models.covariates import Covariates, align_covariates, format_level
+from sfumato.utility.models.fitting import Family
 from sfumato.utility.models.formula import Formula, read_formula
-from sfumato.utility.models.regression import Family, build_matrices, estimate_original
+from sfumato.utility.models.regression import build_matrices, estimate_original
 from sfumato.utility.models.sandwich import OriginalModel, compute_loss
 
 

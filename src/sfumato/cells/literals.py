@@ -8,16 +8,15 @@ then no value of the original may look like it: nobody could tell the two apart.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
 
 import polars as pl
 
 from sfumato.cells.notation import find_notation, format_value
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.summaries import Summary
 from sfumato.errors import MethodError
 from sfumato.schema import Column
 
@@ -91,48 +90,37 @@ def _is_text(data: Dataset, name: str) -> bool:
     return data.dtype(name) == pl.String
 
 
-@dataclass(frozen=True)
-class _NotationCells:
-    """How many cells there are of each text that reads as notation."""
-
-    name: ClassVar[str] = "notation"
-    needs: ClassVar[tuple[Summary, ...]] = ()
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> Counter[str]:
-        """Count one part."""
-        del earlier
-        # Each text is looked at once, however many cells have it.
-        counted = values.value_counts(name="cells").with_columns(pl.nth(0).cast(pl.String))
-        return Counter(dict(counted.filter(find_notation(counted[values.name])).iter_rows()))
-
-    def combine(self, first: Counter[str], second: Counter[str]) -> Counter[str]:
-        """The counts of two parts."""
-        return first + second
-
-    def merge(self, parts: Sequence[Counter[str]], earlier: Mapping[str, Any]) -> Counter[str]:
-        """Add the counts."""
-        del earlier
-        return sum(parts, Counter())
-
-
 def _count_notation(
     data: Dataset, names: Sequence[str], engine: Engine
 ) -> dict[str, dict[str, int]]:
-    """Of each text variable, the texts that read as notation; codes for missing are left out."""
+    """How many cells of each text variable read as notation, by text; missing is left out."""
     texts = [name for name in names if name in data.schema and _is_text(data, name)]
-    summary = _NotationCells()
     # Of categories each is looked at once, and none is turned into text for every record.
     quick = {
-        name: summary.partial(data.frame[name].drop_nulls(), {})
+        name: _count_cells(data.frame[name])
         for name in texts
         if isinstance(data.frame, pl.DataFrame)
         and isinstance(data.frame.schema[name], pl.Enum)
         and not data.schema[name].missing
     }
-    others = {name: [summary] for name in texts if name not in quick}
-    counted = engine.aggregate(data, others)
-    found = {name: dict(summaries[summary.name]) for name, summaries in counted.items()}
-    return found | {name: dict(counts) for name, counts in quick.items()}
+    others = [name for name in texts if name not in quick]
+
+    def count(batch: pl.DataFrame) -> list[Counter[str]]:
+        return [_count_cells(batch[name]) for name in others]
+
+    parts = engine.gather(data, count, reads=others, combine=_add_counts) if others else []
+    counted = zip(others, reduce(_add_counts, parts) if parts else [], strict=True)
+    return {name: dict(counts) for name, counts in (*quick.items(), *counted)}
+
+
+def _count_cells(values: pl.Series) -> Counter[str]:
+    # Each text is looked at once, however many cells have it.
+    counted = values.drop_nulls().value_counts(name="cells").with_columns(pl.nth(0).cast(pl.String))
+    return Counter(dict(counted.filter(find_notation(counted[values.name])).iter_rows()))
+
+
+def _add_counts(first: list[Counter[str]], second: list[Counter[str]]) -> list[Counter[str]]:
+    return [a + b for a, b in zip(first, second, strict=True)]
 
 
 def _has_more(after: dict[str, int], before: dict[str, int]) -> bool:

@@ -12,7 +12,7 @@ from sfumato.cells.pairs import Pair, compare_numbers, quote_names
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers
-from sfumato.kernels.exact_sums import exact_mean, standard_deviation
+from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
 
 Scales = list[tuple[float, float]]
 
@@ -122,18 +122,10 @@ def _mean_and_deviation(known: Floats) -> tuple[float, float]:
             known
         )  # with care for squares beyond all floats
     # Two passes with exact sums: the order of the records does not show in the last bit.
-    mean = _exact_sum(known) / len(known)
+    mean = exact_sum(known) / len(known)
     known -= mean
     known *= known
-    return mean, math.sqrt(_exact_sum(known) / (len(known) - 1))
-
-
-def _exact_sum(values: Floats) -> float:
-    if len(values) < _FEW:  # not worth loading the compiled one
-        return math.fsum(values.tolist())
-    from sfumato.kernels.exact_sums import exact_parts
-
-    return math.fsum(exact_parts(values))
+    return mean, math.sqrt(exact_sum(known) / (len(known) - 1))
 
 
 def describe_incomplete(known: Integers, variables: int) -> tuple[str, ...]:

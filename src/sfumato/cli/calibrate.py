@@ -27,7 +27,7 @@ from sfumato.tuning.recommendation.placement import (
     insert_steps,
     require_untouched_variables,
 )
-from sfumato.utility.models.regression import Family
+from sfumato.utility.models.fitting import Family
 
 
 def register(app: typer.Typer) -> None:

@@ -14,7 +14,7 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.data.identity import match_identities
-from sfumato.engines.summaries import Summary
+from sfumato.engines.summaries import Derive, Summary, line_up, summarise
 from sfumato.engines.verbs import (
     AFTER,
     BEFORE,
@@ -31,16 +31,12 @@ from sfumato.engines.verbs import (
 from sfumato.errors import MeasureError
 from sfumato.io import frames
 from sfumato.kernels.arrays import Integers, Positions, Words
-from sfumato.kernels.memory import split_rows
 from sfumato.progress import Progress, silent
 from sfumato.randomness import KEY_BYTES, Draws, encrypt
 
 BATCH = 1 << 17
 """Records a row-wise function gets at a time: what it needs in between stays small."""
 _INDEX = "__sfumato_at__"
-_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
-_SHORT = 1 << 16
-"""Records from which on, and a span of whole numbers up to which, a table of all is worth it."""
 _ORDER = bytes(reversed(range(KEY_BYTES)))  # public and fixed: a sample need not be secret
 Selection = slice | npt.NDArray[np.int64]
 
@@ -63,13 +59,22 @@ class LocalEngine:
         return data
 
     def aggregate(
-        self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
+        self,
+        data: Dataset,
+        wanted: Mapping[str, Sequence[Summary]],
+        *,
+        derive: Derive | None = None,
+        reads: Sequence[str] = (),
     ) -> dict[str, dict[str, Any]]:
         """See `Engine.aggregate`."""
-        return {
-            name: summarise([data.column(name).drop_nulls()], summaries)
-            for name, summaries in wanted.items()
-        }
+        if derive is not None:
+            columns = derive(data.batch(reads))
+            return summarise(line_up(columns[name] for name in wanted).lazy(), wanted)
+        results: dict[str, dict[str, Any]] = {}
+        for name, summaries in wanted.items():
+            # One after the other: a column of another library is copied to be read.
+            results |= summarise(line_up([data.column(name)]).lazy(), {name: summaries})
+        return results
 
     def distinct(self, data: Dataset, columns: Sequence[str]) -> Combinations:
         """See `Engine.distinct`."""
@@ -241,23 +246,6 @@ def look_up(batch: pl.DataFrame, table: pl.DataFrame, on: Sequence[str]) -> pl.D
     return table.drop(on).select(pl.all().gather(index))
 
 
-def summarise(parts: Sequence[pl.Series], summaries: Sequence[Summary]) -> dict[str, Any]:
-    """Take each summary of the non-missing values of the parts, the ones it needs first."""
-    known: dict[str, Any] = {}
-
-    def take(summary: Summary) -> None:
-        for before in summary.needs:
-            take(before)
-        # A summary that several others need is taken once.
-        if summary.name not in known:
-            partials = [summary.partial(part, known) for part in parts]
-            known[summary.name] = summary.merge(partials, known)
-
-    for summary in summaries:
-        take(summary)
-    return {summary.name: known[summary.name] for summary in summaries}
-
-
 def count_combinations(batch: pl.DataFrame) -> Combinations:
     """Distinct rows with their counts."""
     keys = name_by_position(batch)
@@ -313,28 +301,11 @@ def _find_rows(batch: pl.DataFrame, table: pl.DataFrame) -> pl.Series:
 
 def find_positions(values: pl.Series, levels: pl.Series) -> pl.Series:
     """Which of the levels each value is; missing where it is none of them."""
-    if len(values) > _SHORT and values.dtype in _INTEGERS and levels.dtype == values.dtype:
-        ends: Any = levels.min(), levels.max()
-        if ends[0] is not None and ends[1] - ends[0] < _SHORT and not levels.null_count():
-            return _look_up(values, levels, *ends)
     table = pl.DataFrame({"value": levels, "position": np.arange(len(levels), dtype=np.int32)})
     frame = values.alias("value").to_frame()
     # Nulls meet only where null is a level.
     joined = frame.join(table, on="value", how="left", nulls_equal=True, maintain_order="left")
     return joined["position"]
-
-
-def _look_up(values: pl.Series, levels: pl.Series, least: int, most: int) -> pl.Series:
-    """The same for whole numbers that lie close together: several times faster than a join."""
-    table = np.full(most - least + 3, -1, np.int32)  # with one more on either side
-    table[levels.to_numpy().astype(np.int64) - least + 1] = np.arange(len(levels))
-    codes = np.empty(len(values), np.int32)
-    for part in split_rows(len(values)):
-        numbers = values[part].fill_null(least).to_numpy().astype(np.int64)
-        codes[part] = table[np.clip(numbers, least - 1, most + 1) - (least - 1)]
-    missing = values.is_null().to_numpy() | (codes < 0)
-    found = pl.Series("position", codes)
-    return found.set(pl.Series(missing), None) if missing.any() else found
 
 
 def make_draws(data: Dataset, chance: Chance | None, rows: Selection = slice(None)) -> Draws | None:

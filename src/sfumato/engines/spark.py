@@ -1,8 +1,8 @@
 """The Spark engine: records on a cluster. The only module that imports pyspark.
 
-Every verb runs the local engine on the parts of a Spark frame, so that a value comes out the same
-here and there, to the last bit. What comes back to the driver is small by construction: summaries,
-and distinct combinations up to a stated number.
+Counts, ends and ranks are queries of Spark. A released byte must not follow the order of records,
+so sums are exact, by our own code on the parts of a frame, as all the rest is. What comes back to
+the driver is small by construction: summaries, and distinct combinations up to a stated number.
 
 A record's id is worked out once, where the records are, and stays beside them in two columns that
 no user sees: it follows from content, so it must not leave.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import pickle
 import re
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from itertools import chain
 from typing import Any, ClassVar
 from zipimport import zipimporter
 
@@ -47,7 +49,24 @@ from sfumato.data.identity import (
     tell_apart,
 )
 from sfumato.engines.local import LocalEngine, list_sort_keys, look_up, place_by_id, refuse_to_pair
-from sfumato.engines.summaries import Distinct, Summary, aggregate_in_passes
+from sfumato.engines.summaries import (
+    Derive,
+    Deviation,
+    Distinct,
+    Infinite,
+    Maximum,
+    Mean,
+    Minimum,
+    OrderStatistics,
+    Quantile,
+    Summary,
+    Total,
+    Transformed,
+    join_squares,
+    line_up,
+    square_distances,
+    to_floats,
+)
 from sfumato.engines.verbs import (
     AFTER,
     BEFORE,
@@ -69,7 +88,8 @@ from sfumato.engines.verbs import (
 )
 from sfumato.errors import MethodError, SfumatoError
 from sfumato.io import frames
-from sfumato.kernels.arrays import Integers, Mask, Words
+from sfumato.kernels.arrays import Floats, Integers, Mask, Words
+from sfumato.kernels.exact_sums import exact_parts
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key
 from sfumato.schema import Schema
@@ -90,6 +110,9 @@ _MARK = "an error of Sfumato: "
 _WORK = "_sfumato_work"
 Part = Callable[[pl.DataFrame], pl.DataFrame]
 Types = Mapping[str, pl.DataType]
+Transform = Callable[[Floats], Floats]
+_Asked = tuple[str, Summary]
+"""A column, and what is to be known of it."""
 
 
 class SparkIdentity(Identity):
@@ -263,47 +286,86 @@ class SparkEngine:
         return ()
 
     def aggregate(
-        self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
-    ) -> dict[str, dict[str, Any]]:
-        """See `Engine.aggregate`."""
-        return aggregate_in_passes(wanted, partial(self._take, data))
-
-    def _take(
         self,
         data: Dataset,
-        ready: Mapping[str, Sequence[Summary]],
-        known: dict[str, dict[str, Any]],
-    ) -> None:
-        counted = [name for name, ones in ready.items() if any(_counts(s) for s in ones)]
-        if counted:
-            columns = [F.countDistinct(_read_column(data, name)) for name in counted]
-            row = collect(data.frame.agg(*columns))[0]
-            for number, name in enumerate(counted):
-                known[name][Distinct.name] = int(row[number])
-        others = {name: [s for s in ones if not _counts(s)] for name, ones in ready.items()}
-        others = {name: ones for name, ones in others.items() if ones}
-        if not others:
-            return
-        schema = data.schema
+        wanted: Mapping[str, Sequence[Summary]],
+        *,
+        derive: Derive | None = None,
+        reads: Sequence[str] = (),
+    ) -> dict[str, dict[str, Any]]:
+        """See `Engine.aggregate`."""
+        unfolded = {(name, s.name): _unfold(s) for name, ones in wanted.items() for s in ones}
+        if not unfolded:
+            return {name: {} for name in wanted}
+        sources = list(dict.fromkeys((n, steps) for (n, _), (steps, _) in unfolded.items()))
+        columns, named = data, [name for name, _ in sources]
+        if derive is not None or any(steps for _, steps in sources):
+            columns = _derive_columns(data, sources, derive, reads or list(wanted))
+            named = list(columns.columns)
+        column_of = dict(zip(sources, named, strict=True))
+        asked = {key: (column_of[key[0], steps], inner) for key, (steps, inner) in unfolded.items()}
+        taken = self._take(columns, list(dict.fromkeys(asked.values())))
+        return {n: {s.name: taken[asked[n, s.name]] for s in ones} for n, ones in wanted.items()}
 
-        def take(part: pl.DataFrame) -> pl.DataFrame:
-            local = Dataset(part, Schema({name: schema[name] for name in others}))
-            partials = {
-                name: [[s.partial(local.column(name).drop_nulls(), known[name])] for s in ones]
-                for name, ones in others.items()
-            }
-            return pl.DataFrame({_KEY: [pickle.dumps(partials)]})
+    def _take(self, data: Dataset, asked: Sequence[_Asked]) -> dict[_Asked, Any]:
+        """Counts and ends by one query, and values at ranks and sums by one more each."""
+        names = list(dict.fromkeys(name for name, _ in asked))
+        queries = {ask: _write_query(data, *ask) for ask in asked}
+        quick = [(ask, query) for ask, query in queries.items() if query is not None]
+        counted = (F.count(_read_column(data, name)) for name in names)
+        row = collect(data.frame.agg(*counted, *(query for _, query in quick)))[0]
+        counts = dict(zip(names, row, strict=False))
+        taken: dict[_Asked, Any] = {ask: counts[ask[0]] for ask in asked}
+        for (ask, _), value in zip(quick, row[len(names) :], strict=True):
+            taken[ask] = math.nan if value is None else value
+        return taken | self._pick(data, asked, counts) | self._add_up(data, asked, counts)
 
-        taken = map_parts(_choose(data.frame, list(others)), take, {_KEY: pl.Binary()})
-        rows = collect(_combine_parts(taken, others))
-        parts = [pickle.loads(bytes(row[0])) for row in rows]  # noqa: S301 - our own workers'
-        if not parts:
-            empty = pl.DataFrame(schema={name: data.dtype(name) for name in others})
-            parts = [pickle.loads(take(empty)[_KEY][0])]  # noqa: S301 - made a line above
-        for name, ones in others.items():
-            for number, summary in enumerate(ones):
-                partials = [partial for part in parts for partial in part[name][number]]
-                known[name][summary.name] = summary.merge(partials, known[name])
+    def _pick(
+        self, data: Dataset, asked: Sequence[_Asked], counts: Mapping[str, int]
+    ) -> dict[_Asked, Any]:
+        """What follows from values at ranks: one worker must hold the different values."""
+        ranked = [(n, s) for n, s in asked if isinstance(s, (Quantile, OrderStatistics))]
+        wanted = {ask: ask[1].list_ranks(counts[ask[0]]) for ask in ranked}
+        pairs = dict.fromkeys((n, rank) for (n, _), ranks in wanted.items() for rank in ranks)
+        if not pairs:
+            return {ask: ask[1].read((), 0) for ask in ranked}
+        names = list(dict.fromkeys(name for name, _ in pairs))
+        numbers = [_read_number(data, name).alias(str(i)) for i, name in enumerate(names)]
+        queries = [_find_rank(names.index(n), rank, counts[n]) for n, rank in pairs]
+        row = collect(data.frame.select(*numbers).agg(*queries))[0]
+        found = {pair: value + 0.0 for pair, value in zip(pairs, row, strict=True)}
+        return {
+            (name, s): s.read([found[name, rank] for rank in wanted[name, s]], counts[name])
+            for name, s in ranked
+        }
+
+    def _add_up(
+        self, data: Dataset, asked: Sequence[_Asked], counts: Mapping[str, int]
+    ) -> dict[_Asked, Any]:
+        """What follows from sums: exact ones, since Spark adds up in an order of its own."""
+
+        def add(centres: Mapping[str, float | None]) -> dict[str, float]:
+            def take(batch: pl.DataFrame) -> list[list[float]]:
+                floats = ((to_floats(batch[n].drop_nulls()), mean) for n, mean in centres.items())
+                return [
+                    exact_parts(v if mean is None else square_distances(v, mean))
+                    for v, mean in floats
+                ]
+
+            parts = self.gather(data, take, reads=list(centres)) if centres else []
+            columns = zip(centres, zip(*parts, strict=True), strict=True)
+            return {name: math.fsum(chain.from_iterable(terms)) for name, terms in columns}
+
+        summed = [ask for ask in asked if isinstance(ask[1], (Total, Mean, Deviation))]
+        totals = add({name: None for name, _ in summed})
+        means = {n: total / counts[n] if counts[n] else math.nan for n, total in totals.items()}
+        squares = add({name: means[name] for name, s in summed if isinstance(s, Deviation)})
+        return {
+            (name, s): join_squares(squares[name], counts[name])
+            if isinstance(s, Deviation)
+            else (totals if isinstance(s, Total) else means)[name]
+            for name, s in summed
+        }
 
     def distinct(self, data: Dataset, columns: Sequence[str]) -> Combinations:
         """See `Engine.distinct`."""
@@ -596,24 +658,73 @@ def _choose_bounds(sampled: pl.DataFrame, by: Sequence[str], ranges: int) -> lis
 
 def _find_range(keys: Sequence[Any], bounds: Sequence[Any]) -> Any:
     """In which range each record lies: how many bounds are not above it."""
-    low = np.zeros(len(keys[0]), np.int64)
-    high = np.full(len(low), len(bounds[0]))
-    while (open_ := low < high).any():
-        middle = np.minimum((low + high) // 2, len(bounds[0]) - 1)
-        reached = np.zeros(len(low), bool)
-        equal = np.ones(len(low), bool)
-        for key, bound in zip(keys, bounds, strict=True):
-            reached |= equal & (key > bound[middle])
-            equal &= key == bound[middle]
-        reached |= equal
-        low = np.where(open_ & reached, middle + 1, low)
-        high = np.where(open_ & ~reached, middle, high)
-    return low
+    both = [np.concatenate(pair) for pair in zip(bounds, keys, strict=True)]
+    is_record = np.arange(len(both[0])) >= len(bounds[0])
+    order = np.lexsort((is_record, *both[::-1]))
+    reached = np.empty(len(order), np.int64)
+    reached[order] = np.cumsum(~is_record[order])
+    return reached[is_record]
 
 
-def _counts(summary: Summary) -> bool:
-    """Whether Spark itself takes a summary, since what a part keeps of it is not small."""
-    return isinstance(summary, Distinct)
+def _unfold(summary: Summary) -> tuple[tuple[Transform, ...], Summary]:
+    """What values go through, and the summary of what comes out."""
+    steps: tuple[Transform, ...] = ()
+    while isinstance(summary, Transformed):
+        steps, summary = (*steps, summary.function), summary.inner
+    return steps, summary
+
+
+def _derive_columns(
+    data: Dataset,
+    sources: Sequence[tuple[str, tuple[Transform, ...]]],
+    derive: Derive | None,
+    reads: Sequence[str],
+) -> Dataset:
+    """Columns that functions make of the records; no ids stand beside them."""
+    schema = Schema({name: data.schema[name] for name in reads})
+
+    def make(part: pl.DataFrame) -> pl.DataFrame:
+        batch = Dataset(part, schema).batch(list(schema))
+        values = batch if derive is None else derive(batch)
+        return line_up(_transform(values[name].drop_nulls(), steps) for name, steps in sources)
+
+    types = make(pl.DataFrame(schema={name: data.dtype(name) for name in schema})).schema
+    return Dataset(map_parts(_choose(data.frame, list(schema)), make, dict(types)))
+
+
+def _transform(values: pl.Series, steps: Iterable[Transform]) -> pl.Series:
+    for function in steps:
+        values = pl.Series(function(to_floats(values)), dtype=pl.Float64)
+    return values
+
+
+def _write_query(data: Dataset, name: str, summary: Summary) -> SparkColumn | None:
+    """What Spark itself takes; None for the others."""
+    if isinstance(summary, Distinct):
+        return F.countDistinct(_read_column(data, name))
+    if isinstance(summary, Infinite):
+        infinite = _read_number(data, name).isin(math.inf, -math.inf)
+        return F.count(F.when(infinite, 1)) if data.dtype(name).is_float() else F.count(F.lit(None))
+    if isinstance(summary, Minimum):
+        return F.min(_read_number(data, name)) + 0.0
+    return F.max(_read_number(data, name)) + 0.0 if isinstance(summary, Maximum) else None
+
+
+def _read_number(data: Dataset, name: str) -> SparkColumn:
+    """A variable as a float; dates as days since 1970."""
+    values = _read_column(data, name)
+    if data.dtype(name).is_temporal():
+        values = F.unix_date(values.cast("date"))
+    return values.cast("double")
+
+
+def _find_rank(column: int, rank: int, count: int) -> SparkColumn:
+    """The value at a rank of the sorted ones, from 0."""
+    # The middle between two shares at which it changes. Before 3.5.2 Spark counted the shares of
+    # n - 1 and not of n; this lies within the same step either way.
+    low = rank / (count - 1) if count > 1 else 0.0
+    share = (low + (rank + 1) / count) / 2
+    return F.expr(f"percentile_disc({share!r}D) WITHIN GROUP (ORDER BY `{column}`)")
 
 
 def _get_identity(data: Dataset) -> SparkIdentity:
@@ -678,27 +789,10 @@ _FEW_PARTS = 16
 _USUAL_PARTS = 200
 
 
-def _combine_parts(taken: DataFrame, summaries: Mapping[str, Sequence[Summary]]) -> DataFrame:
-    """What was kept of each part for some summaries, in fewer parts where one can be combined."""
-    if not any(_can_combine(summary) for ones in summaries.values() for summary in ones):
-        return taken
-
-    def join(partials: list[Any]) -> dict[str, list[list[Any]]]:
-        return {
-            name: [
-                _join(summary, [partial for part in partials for partial in part[name][number]])
-                for number, summary in enumerate(ones)
-            ]
-            for name, ones in summaries.items()
-        }
-
-    return _join_parts(taken, join)
-
-
 def _join_parts(taken: DataFrame, join: Callable[[list[Any]], Any]) -> DataFrame:
     """What was kept of each part, joined on the cluster until few parts are left (a tree).
 
-    A quantile keeps 512 kB of a part: of a thousand parts, the driver would get half a gigabyte.
+    Derivatives of a model may take a megabyte: of a thousand parts, the driver would get them all.
     """
 
     def join_some(part: pl.DataFrame) -> pl.DataFrame:
@@ -712,21 +806,10 @@ def _join_parts(taken: DataFrame, join: Callable[[list[Any]], Any]) -> DataFrame
     return taken
 
 
-def _join(summary: Summary, partials: list[Any]) -> list[Any]:
-    """What was kept of several parts: in one piece where that is smaller."""
-    if not _can_combine(summary):
-        return partials
-    return [reduce(summary.combine, partials)]  # type: ignore[attr-defined]
-
-
 def _count_shuffle_partitions(frame: DataFrame) -> int:
     """About how many parts a frame has; to count them exactly is a job."""
     stated = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
     return int(stated) if stated.isdigit() else _USUAL_PARTS
-
-
-def _can_combine(summary: Summary) -> bool:
-    return hasattr(summary, "combine")
 
 
 def _make_draws(data: Dataset, chance: Chance) -> Any:

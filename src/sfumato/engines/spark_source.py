@@ -11,14 +11,12 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.engines.summaries import Summary
 from sfumato.errors import DataError
 from sfumato.io.csv_types import TOKENS, CellFormat, drop_missing_cells, parse
 from sfumato.io.source import DTYPES, Kind, Reading, Source
@@ -101,29 +99,20 @@ def _select(data: Dataset, options: Mapping[str, Any]) -> Dataset:
     return data if columns is None else data.without(set(data.columns) - set(columns))
 
 
-@dataclass(frozen=True)
-class _FittingKinds:
-    """The kinds that every cell of a text variable has the plain form of."""
+def _list_fitting_kinds(values: pl.Series, decimal: str) -> set[str] | None:
+    """The kinds that every cell of a text variable has the plain form of; None without a cell."""
+    present = values.drop_nulls()
+    if drop_missing_cells(present, TOKENS).is_empty():
+        return None
+    cells = CellFormat(decimal=decimal)
+    return {kind for kind in _KINDS if parse(present, kind, cells) is not None}
 
-    decimal: str
-    strict: bool = field(default=True)
-    name: ClassVar[str] = "fitting kinds"
-    needs: ClassVar[tuple[Summary, ...]] = ()
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> frozenset[str] | None:
-        """Those of one part; None where it holds nothing."""
-        del earlier
-        if drop_missing_cells(values, TOKENS).is_empty():
-            return None
-        cells = CellFormat(decimal=self.decimal, strict=self.strict)
-        return frozenset(kind for kind in _KINDS if parse(values, kind, cells) is not None)
-
-    def merge(self, parts: Sequence[frozenset[str] | None], earlier: Mapping[str, Any]) -> str:
-        """The narrowest that fits all parts, else text."""
-        del earlier
-        known = [part for part in parts if part is not None]
-        fitting = frozenset.intersection(*known) if known else frozenset()
-        return next((kind for kind in _KINDS if kind in fitting), "text")
+def _choose_kind(parts: Sequence[set[str] | None]) -> str:
+    """The narrowest that fits all parts, else text."""
+    known = [part for part in parts if part is not None]
+    fitting = set.intersection(*known) if known else set()
+    return next((kind for kind in _KINDS if kind in fitting), "text")
 
 
 def _read_csv(session: Any, address: str, where: str, options: Mapping[str, Any]) -> Dataset:
@@ -135,9 +124,13 @@ def _read_csv(session: Any, address: str, where: str, options: Mapping[str, Any]
     reader = reader.option("encoding", options.get("encoding", "utf-8"))
     text = _select(Dataset(_open(reader.csv, address, where)), options)
     guessed = [name for name in text.columns if name not in declared]
-    wanted: dict[str, list[Summary]] = {name: [_FittingKinds(decimal)] for name in guessed}
-    aggregated = SparkEngine().aggregate(text, wanted)
-    kinds = declared | {name: aggregated[name][_FittingKinds.name] for name in guessed}
+
+    def look(batch: pl.DataFrame) -> list[set[str] | None]:
+        return [_list_fitting_kinds(batch[name], decimal) for name in guessed]
+
+    parts = SparkEngine().gather(text, look, reads=guessed) if guessed else []
+    fitting = zip(guessed, zip(*parts, strict=True), strict=bool(parts))
+    kinds = declared | {name: _choose_kind(columns) for name, columns in fitting}
     types = {name: DTYPES[kinds[name]] for name in text.columns}
 
     def convert(part: pl.DataFrame) -> pl.DataFrame:

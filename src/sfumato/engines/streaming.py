@@ -1,16 +1,16 @@
 """The streaming engine: records in files larger than memory, read batch by batch on one machine.
 
-Every verb runs the local engine on the batches of a polars LazyFrame, so that a value comes out the
-same here and there, to the last bit. Row-wise functions are noted, and carried out when a batch is
-read. What must be seen together (a stratum) is put together on the disk first, in a file without a
-name. What needs all records at once says how much memory that takes before it starts.
+Summaries and combinations are queries of polars over the batches; the rest is the local engine on
+each of them. Row-wise functions are noted, and carried out when a batch is read. What must be seen
+together (a stratum) is put together on the disk first, in a file without a name. What needs all
+records at once says how much memory that takes before it starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,17 +19,15 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.data.identity import Identity, digest
-from sfumato.data.stream import Stream, StreamIdentity, StreamStep, apply_steps, make_lazy
+from sfumato.data.stream import Stream, StreamIdentity, StreamStep, make_lazy
 from sfumato.engines.local import (
     LocalEngine,
-    count_combinations,
-    find_positions,
     make_draws,
     name_by_position,
     place_by_id,
     refuse_to_pair,
 )
-from sfumato.engines.summaries import Summary, aggregate_in_passes
+from sfumato.engines.summaries import Derive, Summary, line_up, summarise
 from sfumato.engines.verbs import (
     AFTER,
     BEFORE,
@@ -48,7 +46,6 @@ from sfumato.io import frames
 from sfumato.io.room import get_free_memory
 from sfumato.io.scratch import Spill
 from sfumato.kernels.arrays import AnyIntegers
-from sfumato.kernels.memory import allocate
 from sfumato.progress import Progress, silent
 from sfumato.schema import Column, Schema
 
@@ -60,18 +57,10 @@ _COUNT = "__sfumato_count"
 _POSITION = "__sfumato_position"
 _MOST_TIMES = 4
 """As many times as many records as wanted that a sample of whole classes may have."""
-_KEY_BITS, _FEW_BITS = 63, 22
-"""Bits of the number of a combination; up to so few, each possible one has a counter."""
-_MANY_LEVELS = 1 << 24
-_SORTED = 24
-"""Bytes a record that sorting the numbers takes, with the combinations where all differ."""
-_FEW_SHARE, _FEW_AT_LEAST = 0.1, 1000
-"""Combinations are few if a batch has at most this share of its records, or so many."""
-_FEW_BYTES = 1 << 28
-"""Memory that a table of few combinations may take."""
-_NEARLY = 0.9
 _COPIES = 3
-"""Of a table, while tables are merged."""
+"""Of a table, while combinations are counted."""
+_HELD = 40
+"""Bytes a record that summaries of a variable take which need all of its values."""
 _CELL = 16
 """Bytes of a cell at most, but for long texts."""
 
@@ -95,29 +84,43 @@ class StreamingEngine:
         return data  # what a step does to a batch takes less time than reading it from a disk
 
     def aggregate(
-        self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
-    ) -> dict[str, dict[str, Any]]:
-        """See `Engine.aggregate`."""
-        return aggregate_in_passes(wanted, partial(self._take, data))
-
-    def _take(
         self,
         data: Dataset,
-        ready: Mapping[str, Sequence[Summary]],
-        known: dict[str, dict[str, Any]],
-    ) -> None:
-        """Take summaries in one reading; what is kept of the batches is joined on the way."""
-        parts: dict[str, list[list[Any]]] = {name: [[] for _ in ready[name]] for name in ready}
-        for part in self._read_parts(data, list(ready)):
-            for name, summaries in ready.items():
-                values = part.column(name).drop_nulls()
-                for summary, partials in zip(summaries, parts[name], strict=True):
-                    partials.append(summary.partial(values, known[name]))
-                    if len(partials) > 1 and hasattr(summary, "combine"):
-                        partials[:] = [summary.combine(*partials)]
-        for name, summaries in ready.items():
-            for summary, partials in zip(summaries, parts[name], strict=True):
-                known[name][summary.name] = summary.merge(partials, known[name])
+        wanted: Mapping[str, Sequence[Summary]],
+        *,
+        derive: Derive | None = None,
+        reads: Sequence[str] = (),
+    ) -> dict[str, dict[str, Any]]:
+        """See `Engine.aggregate`."""
+        held = max(Stream.of(data).records, 1) * _HELD
+        if any(summary.at_once for summaries in wanted.values() for summary in summaries):
+            require_memory(held, "A summary of a variable")
+        # As many variables by one reading as there is memory for.
+        most, names = max(1, int(SHARE * get_free_memory() / held)), list(wanted)
+        results: dict[str, dict[str, Any]] = {}
+        for start in range(0, len(names), most):
+            some = names[start : start + most]
+
+            def make(part: Dataset, some: Sequence[str] = some) -> pl.DataFrame:
+                columns = part.batch(some) if derive is None else derive(part.batch(reads))
+                return line_up(columns[name] for name in some)
+
+            columns = self._query(data, some if derive is None else reads, make)
+            results |= summarise(columns, {name: wanted[name] for name in some}, "streaming")
+        return results
+
+    def _query(
+        self, data: Dataset, reads: Sequence[str], make: Callable[[Dataset], pl.DataFrame]
+    ) -> pl.LazyFrame:
+        """A query of what a function makes of each batch."""
+        types = make(_make_empty(data, reads)).schema
+
+        def read(columns: Sequence[str], size: int | None) -> Iterator[pl.DataFrame]:
+            del size
+            for part in self._read_parts(data, reads):
+                yield make(part).cast(types).select(columns)
+
+        return make_lazy(types, read)
 
     def _read_parts(self, data: Dataset, names: Sequence[str]) -> Iterator[Dataset]:
         """The batches as data in memory; one without records where there are none."""
@@ -142,127 +145,24 @@ class StreamingEngine:
         """See `Engine.distinct`."""
         if not columns:
             return Combinations(pl.DataFrame(), np.array([len(data)]))
-        stream, schema = Stream.of(data), _select(data.schema, columns)
-        early, later, needed = stream.split(columns)
-        if later and len(needed) < len(columns) and needed.isdisjoint(data.columns):
-            # All of them follow from a number of the record: there are as many as numbers.
-            untyped = Schema(dict.fromkeys(needed))
-            numbers = self._count(early, sorted(needed), untyped)
-            numbers = numbers.rename(
-                dict(zip(map(str, range(len(needed))), sorted(needed), strict=True))
-            )
-            cells = apply_steps(numbers, slice(0, 0), later).select([*columns, _COUNT])
-            shown = name_by_position(Dataset(cells.select(columns), schema).batch(columns))
-            counted = shown.with_columns(cells[_COUNT])
-            table = _add_counts([counted, counted.clear()])
-        else:
-            table = self._count(stream, columns, schema)
-        values = table.drop(_COUNT)
-        values.columns = list(columns)
-        return Combinations(values, table[_COUNT].to_numpy())
-
-    def _count(self, stream: Stream, columns: Sequence[str], schema: Schema) -> pl.DataFrame:
-        """The combinations with their counts, the columns named by position."""
-        few_combinations = self._merge_few(stream, columns, schema)
-        if few_combinations is not None:
-            return few_combinations
-        levels = self._list_levels(stream, columns, schema)
-        if levels is None:
-            return self._merge_counts(stream, columns, schema)
-        bits = [len(values).bit_length() for values in levels]
-        few = sum(bits) <= _FEW_BITS
-        if not few:
-            require_memory(stream.records * _SORTED, "Counting combinations")
-        # A number for each combination, of as many bits as its levels need; missing is 0.
-        tally = np.zeros(1 << sum(bits) if few else 0, np.int64)
-        keys = allocate((0 if few else stream.records,), np.int64)
-        for rows, batch in self._read_stream(stream, columns):
-            part = Dataset(batch, schema)
-            key = np.zeros(batch.height, np.int64)
-            for name, values, width in zip(columns, levels, bits, strict=True):
-                codes = find_positions(part.column(name), values).fill_null(-1).to_numpy()
-                key = key << width | (codes + 1)
-            if few:
-                tally += np.bincount(key, minlength=len(tally))
-            else:
-                keys[rows] = key
-        if few:
-            occurring = np.flatnonzero(tally)
-            counts = tally[occurring]
-        else:
-            keys.sort()
-            starts = np.flatnonzero(np.diff(keys, prepend=-1))
-            counts, occurring = np.diff(starts, append=len(keys)), keys[starts]
-        del keys
-        decoded = []
-        for values, width in zip(reversed(levels), reversed(bits), strict=True):
-            positions = pl.Series(occurring & ((1 << width) - 1)) - 1
-            decoded.append(values.gather(positions.set(positions < 0, None)))
-            occurring = occurring >> width
-        table = pl.DataFrame([v.alias(str(i)) for i, v in enumerate(reversed(decoded))])
-        return table.with_columns(pl.Series(_COUNT, counts))
-
-    def _list_levels(
-        self, stream: Stream, columns: Sequence[str], schema: Schema
-    ) -> list[pl.Series] | None:
-        """The values of each variable, missing left out; None where they are too many to number."""
-        levels: list[pl.Series] = []
-        for _, batch in self._read_stream(stream, columns):
-            part = Dataset(batch, schema)
-            values_of_part = [part.column(name).drop_nulls().unique() for name in columns]
-            pairs = zip(levels or values_of_part, values_of_part, strict=True)
-            levels = [pl.concat([known, new]).unique() for known, new in pairs]
-            bits = sum(len(values).bit_length() for values in levels)
-            if bits > _KEY_BITS or sum(map(len, levels)) > _MANY_LEVELS:
-                return None
-        return levels or None
-
-    def _merge_few(
-        self, stream: Stream, columns: Sequence[str], schema: Schema
-    ) -> pl.DataFrame | None:
-        """The same in one pass, where combinations are few; None as soon as they are not."""
-        table, pending = pl.DataFrame(), list[pl.DataFrame]()
-        for _, batch in self._read_stream(stream, columns, size=LARGE):
-            counted = count_combinations(Dataset(batch, schema).batch(columns))
-            if len(counted) > max(_FEW_SHARE * batch.height, _FEW_AT_LEAST):
-                return None
-            keys = name_by_position(counted.values)
-            pending.append(keys.with_columns(pl.Series(_COUNT, counted.counts)))
-            if sum(item.height for item in pending) > max(table.height, LARGE):
-                table, pending = _add_counts([table, *pending]), []
-                if table.estimated_size() > _FEW_BYTES:
-                    return None
-        return _add_counts([table, *pending]) if table.width or pending else None
-
-    def _merge_counts(self, stream: Stream, columns: Sequence[str], schema: Schema) -> pl.DataFrame:
-        """The same where combinations are too many to be numbered: table after table, merged."""
-        most = SHARE * get_free_memory() / _COPIES
-        table, pending = pl.DataFrame(), list[pl.DataFrame]()
-        for rows, batch in self._read_stream(stream, columns):
-            counted = count_combinations(Dataset(batch, schema).batch(columns))
-            keys = name_by_position(counted.values)
-            pending.append(keys.with_columns(pl.Series(_COUNT, counted.counts)))
-            if sum(item.height for item in pending) > max(table.height, LARGE):
-                table, pending = _add_counts([table, *pending]), []
-            # Where nearly all records differ so far, there is no need to wait for the others.
-            differ = table.height > _NEARLY * rows.stop
-            if table.estimated_size() * (stream.records / rows.stop if differ else 1) > most:
+        keys = self._query(data, columns, lambda part: name_by_position(part.batch(columns)))
+        each = keys.collect_schema().names()
+        a_row = len(columns) * _CELL * _COPIES
+        most = SHARE * get_free_memory() / a_row
+        # Where there is room for all records, nobody need know before how many differ.
+        if Stream.of(data).records > most:
+            digests = keys.select(pl.struct(each).hash(seed=0).approx_n_unique())
+            if digests.collect(engine="streaming").item() > most:
                 raise MethodError(
-                    f"There are more than {table.height:,} different combinations of "
+                    f"There are more than {int(most):,} different combinations of "
                     f"{len(columns)} variables: too many for the memory that is free.",
                     hint="take fewer variables, or coarsen some first.",
                 )
-        if not table.width and not pending:
-            empty = pl.DataFrame(schema={n: stream.types[n] for n in columns})
-            return name_by_position(empty).with_columns(pl.Series(_COUNT, [], pl.Int64))
-        return _add_counts([table, *pending])
-
-    def _read_stream(
-        self, stream: Stream, columns: Sequence[str], size: int | None = None
-    ) -> Iterator[tuple[slice, pl.DataFrame]]:
-        for rows, batch in stream.read(columns, size=size):
-            self.progress("reading", rows.stop, stream.records)
-            yield rows, batch
+        counted = keys.group_by(each).agg(pl.len().cast(pl.Int64).alias(_COUNT))
+        table = counted.collect(engine="streaming")
+        values = table.drop(_COUNT)
+        values.columns = list(columns)
+        return Combinations(values, table[_COUNT].to_numpy())
 
     def tabulate(self, data: Dataset, columns: Sequence[str]) -> Rows:
         """See `Engine.tabulate`."""
@@ -568,15 +468,6 @@ def require_memory(needed: int, what: str) -> None:
         )
 
 
-def _add_counts(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    filled = [table for table in tables if table.width]
-    table = pl.concat(filled)
-    if len(filled) == 1:
-        return table
-    keys = [name for name in table.columns if name != _COUNT]
-    return table.group_by(keys).agg(pl.col(_COUNT).sum())
-
-
 def _count_buckets(records: int) -> int:
     return -(-records // LARGE)
 
@@ -585,10 +476,11 @@ def _select(schema: Schema, names: Sequence[str]) -> Schema:
     return Schema({name: schema[name] for name in names})
 
 
-def _make_empty(data: Dataset) -> Dataset:
-    """No records of these variables, to see what type a function makes of them."""
-    frame = pl.DataFrame(schema={name: data.dtype(name) for name in data.columns})
-    return Dataset(frame, data.schema, given_identity=_NOBODY)
+def _make_empty(data: Dataset, names: Sequence[str] | None = None) -> Dataset:
+    """No records of some variables, to see what type a function makes of them."""
+    some = data.columns if names is None else names
+    frame = pl.DataFrame(schema={name: data.dtype(name) for name in some})
+    return Dataset(frame, _select(data.schema, some), given_identity=_NOBODY)
 
 
 _NOBODY = Identity.from_digests("none", np.empty((0, 2), np.uint64))

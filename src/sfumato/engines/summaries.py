@@ -1,75 +1,40 @@
-"""Summaries of a variable that come out the same however the records are split.
+"""Summaries of a variable: what is to be computed, each one expression of polars.
 
-Each states what to keep of a part (`partial`) and how to join the parts (`merge`). Sums are
-exact, so a mean does not depend on the order of rows, not even in its last bit: a last-bit
-difference already flips a tie between neighbours.
+None depends on the order of the records, not even in its last bit, since a last-bit difference
+already flips a tie between neighbours. So sums are exact; the others only count and compare.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
 
-from sfumato.kernels.arrays import Floats, Integers, Words
+from sfumato.kernels.arrays import Floats
+from sfumato.kernels.exact_sums import exact_mean, exact_sum
 
-
-def to_floats(values: pl.Series) -> Floats:
-    """The values as floats; dates as days since 1970."""
-    # Days since 1970.
-    if values.dtype.is_temporal():
-        values = values.cast(pl.Date).to_physical()
-    return values.cast(pl.Float64).to_numpy()
+Derive = Callable[[pl.DataFrame], Mapping[str, pl.Series] | pl.DataFrame]
+"""A batch of records in, columns of values out, of any length."""
+_Values = TypeVar("_Values", pl.Expr, pl.Series)
 
 
 class Summary(Protocol):
-    """One number about a variable. `earlier` holds the summaries named in `needs`.
-
-    Where what is kept of a part is not a few numbers, `combine` makes one of two parts, so that an
-    engine with many parts need not hold all of them.
-    """
+    """One number about a variable; every engine knows those of this module, and no others."""
 
     @property
     def name(self) -> str:
         """The key under which `aggregate` returns it."""
 
     @property
-    def needs(self) -> tuple[Summary, ...]:
-        """Summaries that must be known before this one can be taken."""
+    def at_once(self) -> bool:
+        """Whether all values must be in memory together."""
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> Any:
-        """What to keep of one part."""
-
-    def merge(self, parts: Sequence[Any], earlier: Mapping[str, Any]) -> Any:
-        """The summary of all parts."""
-
-
-_FEW = 10_000
-"""Below this many values, loading compiled code costs more than it saves."""
-
-
-def exact_sum(values: Floats) -> list[float]:
-    """A few floats whose exact sum is the exact sum of the values, to be merged with others.
-
-    Examples
-    --------
-    >>> math.fsum(exact_sum(np.array([1e100, 1.0, -1e100])))
-    1.0
-    """
-    if len(values) > _FEW and np.isfinite(values).all():
-        from sfumato.kernels.exact_sums import exact_parts
-
-        return exact_parts(values)
-    terms = values.tolist()
-    parts: list[float] = []
-    # Shewchuk (1997): what a rounded sum leaves is summed again, until nothing is left.
-    while (error := math.fsum([*terms, *(-part for part in parts)])) != 0 and math.isfinite(error):
-        parts.append(error)
-    return parts if math.isfinite(error) else [error]
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """It, of the values of this type, none of which is missing."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +42,12 @@ class Count:
     """How many values are not missing."""
 
     name: ClassVar[str] = "count"
-    needs: ClassVar[tuple[Summary, ...]] = ()
+    at_once: ClassVar[bool] = False
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> int:
-        """Count one part."""
-        del earlier
-        return len(values)
-
-    def merge(self, parts: Sequence[int], earlier: Mapping[str, Any]) -> int:
-        """Add the counts."""
-        del earlier
-        return sum(parts)
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """Count them."""
+        del dtype
+        return values.len()
 
 
 @dataclass(frozen=True)
@@ -98,21 +58,12 @@ class Distinct:
     """
 
     name: ClassVar[str] = "distinct"
-    needs: ClassVar[tuple[Summary, ...]] = ()
+    at_once: ClassVar[bool] = False
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> pl.Series:
-        """Digests of one part."""
-        del earlier
-        return values.hash(seed=0)
-
-    def combine(self, first: pl.Series, second: pl.Series) -> pl.Series:
-        """The digests of two parts, each once."""
-        return pl.concat([first, second]).unique()
-
-    def merge(self, parts: Sequence[pl.Series], earlier: Mapping[str, Any]) -> int:
-        """Count over all parts."""
-        del earlier
-        return pl.concat(parts).n_unique()
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """Count the digests."""
+        del dtype
+        return values.hash(seed=0).n_unique()
 
 
 @dataclass(frozen=True)
@@ -120,70 +71,59 @@ class Infinite:
     """How many values are infinite: no calculation goes on from there."""
 
     name: ClassVar[str] = "infinite"
-    needs: ClassVar[tuple[Summary, ...]] = ()
+    at_once: ClassVar[bool] = False
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> int:
-        """Count one part."""
-        del earlier
-        return int(values.is_infinite().sum()) if values.dtype.is_float() else 0
-
-    def merge(self, parts: Sequence[int], earlier: Mapping[str, Any]) -> int:
-        """Add the counts."""
-        del earlier
-        return sum(parts)
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """Count them; only floats can be."""
+        return values.is_infinite().sum() if dtype.is_float() else pl.lit(0)
 
 
 @dataclass(frozen=True)
-class _Extreme:
-    """The extreme of the extremes of all parts; an empty part has none and gives NaN."""
-
-    needs: ClassVar[tuple[Summary, ...]] = ()
-    choose: ClassVar[Callable[..., float]]
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> float:
-        """Extreme of one part."""
-        del earlier
-        return float(type(self).choose(to_floats(values))) if len(values) else math.nan
-
-    def merge(self, parts: Sequence[float], earlier: Mapping[str, Any]) -> float:
-        """Extreme of all."""
-        del earlier
-        known = [part for part in parts if not math.isnan(part)]
-        return float(type(self).choose(known)) if known else math.nan
-
-
-@dataclass(frozen=True)
-class Minimum(_Extreme):
+class Minimum:
     """The smallest value; NaN when there is none."""
 
     name: ClassVar[str] = "min"
-    choose: ClassVar[Callable[..., float]] = np.min
+    at_once: ClassVar[bool] = False
+
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """Minus zero is zero."""
+        return (_to_floats(values, dtype).nan_min() + 0.0).fill_null(math.nan)
 
 
 @dataclass(frozen=True)
-class Maximum(_Extreme):
+class Maximum:
     """The largest value; NaN when there is none."""
 
     name: ClassVar[str] = "max"
-    choose: ClassVar[Callable[..., float]] = np.max
+    at_once: ClassVar[bool] = False
+
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """Minus zero is zero."""
+        return (_to_floats(values, dtype).nan_max() + 0.0).fill_null(math.nan)
+
+
+@dataclass(frozen=True)
+class Total:
+    """The exact sum, rounded once."""
+
+    name: ClassVar[str] = "total"
+    at_once: ClassVar[bool] = True
+
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """Polars adds up in the order of the records."""
+        return _apply(values, dtype, exact_sum)
 
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean, from an exact sum."""
+    """The mean, from an exact sum; NaN when there is no value."""
 
     name: ClassVar[str] = "mean"
-    needs: ClassVar[tuple[Summary, ...]] = (Count(),)
+    at_once: ClassVar[bool] = True
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> list[float]:
-        """Exact sum of one part."""
-        del earlier
-        return exact_sum(to_floats(values))
-
-    def merge(self, parts: Sequence[list[float]], earlier: Mapping[str, Any]) -> float:
-        """Exact sum of all, divided once."""
-        total = math.fsum(term for part in parts for term in part)
-        return total / earlier["count"] if earlier["count"] else math.nan
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """The exact sum, divided once."""
+        return _apply(values, dtype, exact_mean)
 
 
 @dataclass(frozen=True)
@@ -191,114 +131,27 @@ class Deviation:
     """The standard deviation with n - 1; NaN below two values."""
 
     name: ClassVar[str] = "sd"
-    needs: ClassVar[tuple[Summary, ...]] = (Count(), Mean())
+    at_once: ClassVar[bool] = True
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> list[float]:
-        """Exact sum of squared distances from the mean of all."""
-        with np.errstate(over="ignore"):  # an infinite spread says so by itself
-            return exact_sum((to_floats(values) - earlier["mean"]) ** 2)
-
-    def merge(self, parts: Sequence[list[float]], earlier: Mapping[str, Any]) -> float:
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
         """Root of the mean square."""
-        # Two passes: a one-pass formula would cancel where the mean is large.
-        if earlier["count"] <= 1:
-            return math.nan
-        return math.sqrt(
-            math.fsum(term for part in parts for term in part) / (earlier["count"] - 1)
-        )
+        return _apply(values, dtype, _deviate)
 
 
-_DIGIT = 16
-"""Bits by which each pass over the values narrows a quantile down."""
-_SIGN = np.uint64(1 << 63)
+def _deviate(values: Floats) -> float:
+    return join_squares(exact_sum(square_distances(values, exact_mean(values))), len(values))
 
 
-def _to_words(values: Floats) -> Words:
-    """Floats as whole numbers of 64 bits in the same order."""
-    bits = (values + 0.0).view(np.uint64)  # minus zero is zero
-    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+def square_distances(values: Floats, mean: float) -> Floats:
+    """Squared distances from a mean: a one-pass formula would cancel where the mean is large."""
+    with np.errstate(over="ignore"):  # an infinite spread says so by itself
+        squares: Floats = (values - mean) ** 2
+        return squares
 
 
-def _to_float(word: int) -> float:
-    bits = np.uint64(word)
-    return float((bits ^ _SIGN if bits & _SIGN else ~bits).view(np.float64))
-
-
-class _Narrowed(NamedTuple):
-    """The leading bits of the value of some rank, and its rank among the values that have them."""
-
-    prefix: int
-    rank: int
-
-
-@dataclass(frozen=True)
-class _LeadingBits:
-    """The first `passes` x 16 bits of the two values next to a quantile, or of some ranks.
-
-    A part keeps one count for each way the next 16 bits can go: 512 kB, however many values there
-    are. Four passes give the values exactly (a radix selection).
-    """
-
-    of: float | tuple[int, ...]
-    passes: int
-
-    @property
-    def name(self) -> str:
-        """Not asked for by anybody but the next pass."""
-        return f"leading {self.passes * _DIGIT} bits of {self.of}"
-
-    @property
-    def needs(self) -> tuple[Summary, ...]:
-        """The bits before, which say where to look."""
-        if self.passes > 1:
-            return (replace(self, passes=self.passes - 1),)
-        return () if isinstance(self.of, tuple) else (Count(),)
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> dict[int, Integers]:
-        """How many values go which way, for each of the prefixes that are looked at."""
-        words = _to_words(to_floats(values))
-        shift = np.uint64(64 - _DIGIT * self.passes)
-        counts: dict[int, Integers] = {}
-        for prefix, _ in self._look_up(earlier):
-            if prefix in counts:
-                continue
-            among = words
-            if self.passes > 1:
-                among = words[words >> (shift + np.uint64(_DIGIT)) == np.uint64(prefix)]
-            digits = (among >> shift) & np.uint64((1 << _DIGIT) - 1)
-            counts[prefix] = np.bincount(digits.astype(np.int64), minlength=1 << _DIGIT)
-        return counts
-
-    def combine(
-        self, first: dict[int, Integers], second: dict[int, Integers]
-    ) -> dict[int, Integers]:
-        """The counts of two parts."""
-        return {prefix: counts + second[prefix] for prefix, counts in first.items()}
-
-    def merge(
-        self, parts: Sequence[dict[int, Integers]], earlier: Mapping[str, Any]
-    ) -> tuple[_Narrowed, ...]:
-        """Go the way on which the wanted rank lies."""
-        narrowed: list[_Narrowed] = []
-        for prefix, rank in self._look_up(earlier):
-            reached = np.cumsum(sum(part[prefix] for part in parts))
-            digit = int(np.searchsorted(reached, rank, side="right"))
-            below = int(reached[digit - 1]) if digit else 0
-            narrowed.append(_Narrowed((prefix << _DIGIT) + digit, rank - below))
-        return tuple(narrowed)
-
-    def _look_up(self, earlier: Mapping[str, Any]) -> tuple[_Narrowed, ...]:
-        if self.passes == 1 and isinstance(self.of, tuple):
-            return tuple(_Narrowed(0, rank) for rank in self.of)
-        before = earlier[self.needs[0].name]
-        if self.passes > 1:
-            return tuple(before)
-        if not before:
-            return ()
-        # Type 7 of Hyndman & Fan (1996): the position (n - 1) p, counted from 0.
-        position = cast("float", self.of) * (before - 1)
-        ranks = dict.fromkeys((math.floor(position), math.ceil(position)))
-        return tuple(_Narrowed(0, rank) for rank in ranks)
+def join_squares(total: float, count: int) -> float:
+    """The standard deviation from the sum of squared distances."""
+    return math.sqrt(total / (count - 1)) if count > 1 else math.nan
 
 
 @dataclass(frozen=True)
@@ -306,30 +159,30 @@ class Quantile:
     """The value below which a share `p` of the values lies, interpolated (R's type 7)."""
 
     p: float
+    at_once: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         """For instance "quantile 0.99"."""
         return f"quantile {self.p:g}"
 
-    @property
-    def needs(self) -> tuple[Summary, ...]:
-        """The values on either side."""
-        return (_LeadingBits(self.p, 64 // _DIGIT), Count())
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """Interpolate between the two values next to it."""
+        return _apply(values, dtype, lambda v: self.read(pick(v, self.list_ranks(len(v))), len(v)))
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> None:
-        """All is known."""
-        del values, earlier
+    def list_ranks(self, count: int) -> tuple[int, ...]:
+        """Which of the sorted values, from 0, must be known."""
+        # Type 7 of Hyndman & Fan (1996): the position (n - 1) p, counted from 0.
+        position = self.p * (count - 1)
+        return (math.floor(position), math.ceil(position)) if count else ()
 
-    def merge(self, parts: Sequence[None], earlier: Mapping[str, Any]) -> float:
-        """Interpolate between the two."""
-        del parts
-        neighbours = [_to_float(value.prefix) for value in earlier[self.needs[0].name]]
-        if not neighbours:
+    def read(self, neighbours: Sequence[float], count: int) -> float:
+        """The quantile, from the values at these ranks."""
+        if not count:
             return math.nan
-        position = self.p * (earlier["count"] - 1)
+        position = self.p * (count - 1)
         share = position - math.floor(position)
-        low, high = neighbours[0], neighbours[-1]
+        low, high = neighbours
         return low if share == 0 else low + share * (high - low)
 
 
@@ -338,76 +191,40 @@ class OrderStatistics:
     """The values at some ranks of the sorted values, counted from 0, which must be there."""
 
     ranks: tuple[int, ...]
+    at_once: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         """For instance "ranks 0, 5"."""
         return f"ranks {', '.join(map(str, self.ranks))}"
 
-    @property
-    def needs(self) -> tuple[Summary, ...]:
-        """All bits of the values."""
-        return (_LeadingBits(self.ranks, 64 // _DIGIT),)
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """Pick them out."""
+        return _apply(values, dtype, lambda v: pick(v, self.ranks), pl.List(pl.Float64))
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> None:
-        """All is known."""
-        del values, earlier
+    def list_ranks(self, count: int) -> tuple[int, ...]:
+        """Those that are asked for."""
+        del count
+        return self.ranks
 
-    def merge(self, parts: Sequence[None], earlier: Mapping[str, Any]) -> tuple[float, ...]:
-        """The bits as values."""
-        del parts
-        return tuple(_to_float(value.prefix) for value in earlier[self.needs[0].name])
-
-
-def order_by_need(summaries: Sequence[Summary]) -> list[Summary]:
-    """Summaries with all that they need, each once, those that are needed first."""
-    ordered: dict[str, Summary] = {}
-
-    def add(summary: Summary) -> None:
-        for needed in summary.needs:
-            add(needed)
-        ordered.setdefault(summary.name, summary)
-
-    for summary in summaries:
-        add(summary)
-    return list(ordered.values())
+    def read(self, found: Sequence[float], count: int) -> Sequence[float]:
+        """As they are."""
+        del count
+        return found
 
 
-def aggregate_in_passes(
-    wanted: Mapping[str, Sequence[Summary]],
-    take: Callable[[dict[str, list[Summary]], dict[str, dict[str, Any]]], None],
-) -> dict[str, dict[str, Any]]:
-    """Summaries by variable, in as few passes over the records as their needs allow.
-
-    Parameters
-    ----------
-    wanted : by variable, what is wanted.
-    take : takes some summaries in one pass; they are given by variable, with what is known by then,
-        to which it adds them.
-    """
-    known: dict[str, dict[str, Any]] = {name: {} for name in wanted}
-    pending = {name: order_by_need(summaries) for name, summaries in wanted.items()}
-    while any(pending.values()):
-        # All that can be taken by now goes into one pass: records are read once for each.
-        ready = {
-            name: [s for s in summaries if all(n.name in known[name] for n in s.needs)]
-            for name, summaries in pending.items()
-            if summaries
-        }
-        take(ready, known)
-        pending = {
-            name: [s for s in summaries if s.name not in known[name]]
-            for name, summaries in pending.items()
-        }
-    return {
-        name: {summary.name: known[name][summary.name] for summary in summaries}
-        for name, summaries in wanted.items()
-    }
+def pick(values: Floats, ranks: Sequence[int]) -> list[float]:
+    """The values at some ranks of the sorted values; minus zero is zero."""
+    if not ranks:
+        return []
+    ordered = np.partition(values + 0.0, sorted(set(ranks)))
+    found: list[float] = ordered[list(ranks)].tolist()
+    return found
 
 
 @dataclass(frozen=True)
 class Transformed:
-    """A summary of the values as a function makes them."""
+    """A summary of the values as a function makes them, each by itself."""
 
     function: Callable[[Floats], Floats]
     inner: Summary
@@ -420,28 +237,63 @@ class Transformed:
         return f"{self.inner.name} {self.words}"
 
     @property
-    def needs(self) -> tuple[Summary, ...]:
-        """What the inner one needs, of the same values."""
-        return tuple(replace(self, inner=summary) for summary in self.inner.needs)
+    def at_once(self) -> bool:
+        """As the inner one."""
+        return self.inner.at_once
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> Any:
-        """What to keep of one part."""
-        return self.inner.partial(
-            pl.Series(self.function(to_floats(values))), self._read_earlier(earlier)
+    def query(self, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+        """The inner one, of other values."""
+        made = _to_floats(values, dtype).map_batches(
+            lambda v: pl.Series(self.function(v.to_numpy()), dtype=pl.Float64),
+            return_dtype=pl.Float64,
+            is_elementwise=True,
         )
+        return self.inner.query(made, pl.Float64())
 
-    @property
-    def combine(self) -> Callable[[Any, Any], Any]:
-        """As the inner one does; that has none where its parts are small."""
-        combine: Callable[[Any, Any], Any] = self.inner.combine  # type: ignore[attr-defined]
-        return combine
 
-    def merge(self, parts: Sequence[Any], earlier: Mapping[str, Any]) -> Any:
-        """The summary of all parts."""
-        return self.inner.merge(parts, self._read_earlier(earlier))
+def _apply(
+    values: pl.Expr,
+    dtype: pl.DataType,
+    function: Callable[[Floats], Any],
+    result: pl.DataType | type[pl.DataType] = pl.Float64,
+) -> pl.Expr:
+    """What a function makes of all values together."""
+    return _to_floats(values, dtype).map_batches(
+        lambda v: pl.Series([function(v.to_numpy())], dtype=result),
+        return_dtype=result,
+        returns_scalar=True,
+    )
 
-    def _read_earlier(self, earlier: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            summary.name: earlier[needed.name]
-            for summary, needed in zip(self.inner.needs, self.needs, strict=True)
-        }
+
+def _to_floats(values: _Values, dtype: pl.DataType) -> _Values:
+    if dtype.is_temporal():
+        values = values.cast(pl.Date).to_physical()
+    return values.cast(pl.Float64)
+
+
+def to_floats(values: pl.Series) -> Floats:
+    """The values as floats; dates as days since 1970."""
+    return _to_floats(values, values.dtype).to_numpy()
+
+
+def line_up(columns: Iterable[pl.Series]) -> pl.DataFrame:
+    """Columns of any length side by side, named by position; what is too short has gaps."""
+    frames = [column.alias(str(i)).to_frame() for i, column in enumerate(columns)]
+    return pl.concat(frames, how="horizontal_extend") if frames else pl.DataFrame()
+
+
+def summarise(
+    columns: pl.LazyFrame,
+    wanted: Mapping[str, Sequence[Summary]],
+    engine: Literal["in-memory", "streaming"] = "in-memory",
+) -> dict[str, dict[str, Any]]:
+    """Summaries of the columns of a query, which are in the order of `wanted`, by one query."""
+    types = columns.collect_schema()
+    queries = [
+        summary.query(pl.col(column).drop_nulls(), dtype)
+        for (column, dtype), summaries in zip(types.items(), wanted.values(), strict=True)
+        for summary in summaries
+    ]
+    numbered = [query.alias(str(number)) for number, query in enumerate(queries)]
+    row = iter(columns.select(numbered).collect(engine=engine).row(0) if numbered else ())
+    return {name: {s.name: next(row) for s in summaries} for name, summaries in wanted.items()}

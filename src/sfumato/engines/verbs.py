@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.engines.summaries import Summary
+from sfumato.engines.summaries import Derive, Summary
 from sfumato.kernels.arrays import AnyIntegers, Integers, Mask
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Column, Schema
@@ -88,7 +88,11 @@ class Rows:
 
 
 class Engine(Protocol):
-    """What an engine must be able to do. Same numbers on every engine, to the last bit."""
+    """What an engine must be able to do.
+
+    On one engine the numbers are the same to the last bit, however the records lie. Across engines
+    summaries agree to 1e-9, and classes are equal except at ties within that.
+    """
 
     name: ClassVar[str]
     """What `runs_on` calls it."""
@@ -107,9 +111,18 @@ class Engine(Protocol):
         """The same data, worked out once: an engine that puts work off would do it each time."""
 
     def aggregate(
-        self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
+        self,
+        data: Dataset,
+        wanted: Mapping[str, Sequence[Summary]],
+        *,
+        derive: Derive | None = None,
+        reads: Sequence[str] = (),
     ) -> dict[str, dict[str, Any]]:
-        """A small summary of each variable, by the summary's name."""
+        """A small summary of each variable, by the summary's name.
+
+        With `derive`, of the columns that it makes of the variables in `reads`. Neither they nor
+        ids are put beside the records, so that nothing but what is read moves.
+        """
 
     def distinct(self, data: Dataset, columns: Sequence[str]) -> Combinations:
         """The combinations that occur, in no particular order, with their counts.

@@ -62,10 +62,19 @@ def exact_sum(values: Floats) -> float:
     >>> exact_sum(np.array([1e100, 3.0, -1e100]))
     3.0
     """
+    return math.fsum(exact_parts(values))
+
+
+def exact_parts(values: Floats) -> list[float]:
+    """A few floats whose exact sum is the exact sum of the values, to be added to those of others.
+
+    Examples
+    --------
+    >>> math.fsum(exact_parts(np.array([1e100, 1.0, -1e100])))
+    1.0
+    """
     starts = range(0, len(values), _PIECE)
-    return math.fsum(
-        part for start in starts for part in _split_sum(values[start : start + _PIECE])
-    )
+    return [part for start in starts for part in _split_sum(values[start : start + _PIECE])]
 
 
 def _split_sum(values: Floats) -> Iterator[float]:
@@ -122,28 +131,3 @@ def _scale(values: Floats) -> tuple[Floats, int]:
     if abs(power) <= _SAFE:
         return values, 0
     return np.ldexp(values, -power), power
-
-
-def exact_parts(values: Floats) -> list[float]:
-    """A few floats whose exact sum is the exact sum of the values, which must be finite.
-
-    Every value is added, without rounding, to a long whole number kept in digits of 32 bits
-    (Neal 2015, "Fast exact summation using small and large superaccumulators").
-
-    Examples
-    --------
-    >>> import math
-    >>> math.fsum(exact_parts(np.array([1e100, 1.0, -1e100])))
-    1.0
-    """
-    from sfumato.kernels.superaccumulator import LOWEST, WIDTH, accumulate, carry_in_python
-
-    digits = accumulate(np.ascontiguousarray(values))
-    sign = 1.0
-    if digits[-1] < 0:  # a negative total: its digits would borrow from beyond the largest double
-        digits, sign = -digits, -1.0
-        carry_in_python(digits)
-    filled = np.flatnonzero(digits)
-    with np.errstate(over="ignore"):
-        parts = np.ldexp(sign * digits[filled], WIDTH * filled + LOWEST)
-    return [float(part) for part in parts]

@@ -19,7 +19,7 @@ from sfumato.engines import Engine
 from sfumato.engines.summaries import Maximum, Minimum, Summary
 from sfumato.errors import MethodError
 from sfumato.method import Fitted, RowWise, Strength, require_numbers
-from sfumato.methods._publishing.digits import Decimals
+from sfumato.methods._publishing.digits import count_decimals
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -89,11 +89,10 @@ class Coarsen(RowWise):
         """Where each variable's intervals begin, and where the last one ends."""
         require_numbers(data, self.touches(data.schema), "Coarsening", dates=True, engine=engine)
         ends: list[Summary] = [Minimum(), Maximum()]
-        wanted = {
-            name: [*ends, Decimals()] if data.dtype(name).is_float() else ends
-            for name in self.variables
-        }
-        summary = engine.aggregate(data, wanted)
+        summary = engine.aggregate(data, dict.fromkeys(self.variables, ends))
+        floats = [name for name in self.variables if data.dtype(name).is_float()]
+        for name, longer in count_decimals(data, floats, engine).items():
+            summary[name]["decimals"] = longer
         return {name: self._cut(name, data, summary[name]) for name in self.variables}
 
     def _cut(self, name: str, data: Dataset, summary: Mapping[str, Any]) -> dict[str, Any]:

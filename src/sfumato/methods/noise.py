@@ -20,7 +20,7 @@ from sfumato.engines import Chance, Engine
 from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summary, Transformed
 from sfumato.errors import MethodError, WeakProtectionWarning, did_you_mean
 from sfumato.method import Fitted, RowWise, Strength, is_integer, require_draws, require_numbers
-from sfumato.methods._noise.summaries import LEAST_RECORDS, Knots, Least
+from sfumato.methods._noise.summaries import LEAST_RECORDS, fit_knots, least_variance
 from sfumato.methods._publishing.digits import (
     LEAST_DIGITS,
     find_step,
@@ -180,12 +180,8 @@ class Noise(RowWise):
         require_numbers(data, names, "Noise", dates=False, engine=engine)
         _require_numbers(data, names)
         ends: list[Summary] = [Count(), Minimum(), Maximum()]
-        wanted = {
-            name: [*ends, Knots()] if _value_of(self.scale, name) == "rank_normal" else ends
-            for name in names
-        }
-        summary = engine.aggregate(data, wanted)
-        scales = {name: self._fit_scale(name, data, summary[name]) for name in names}
+        summary = engine.aggregate(data, dict.fromkeys(names, ends))
+        scales = {name: self._fit_scale(name, data, summary[name], engine) for name in names}
         sizes: dict[str, list[Summary]] = {
             name: list(self._list_summaries(name, scales[name])) for name in names
         }
@@ -203,7 +199,9 @@ class Noise(RowWise):
         """The numbers, and whose they are."""
         return tuple(dict.fromkeys((*self.touches(schema), *schema.having("person", "cluster"))))
 
-    def _fit_scale(self, name: str, data: Dataset, summary: Mapping[str, Any]) -> Scale | None:
+    def _fit_scale(
+        self, name: str, data: Dataset, summary: Mapping[str, Any], engine: Engine
+    ) -> Scale | None:
         wanted: ScaleName | None = _value_of(self.scale, name)
         if wanted is None:
             return None
@@ -211,7 +209,7 @@ class Noise(RowWise):
         if wanted == "logit":
             fields = _logit_ends(name, data.schema[name], integers=is_integer(data, name))
         if wanted == "rank_normal":
-            fields = summary["knots"]
+            fields = fit_knots(data, name, engine)
             if len(fields["values"]) < _FEWEST_KNOTS:
                 raise MethodError(
                     f"Variable '{name}' has too few records or too few different values for a "
@@ -232,7 +230,7 @@ class Noise(RowWise):
         if self.variance is not None:
             return ()
         growth = _value_of(self.growth, name)
-        summary: Summary = Deviation() if growth is None else Least(growth)
+        summary: Summary = Deviation() if growth is None else least_variance(growth)
         if scale is None:
             return (summary,)
         return (Transformed(scale.forth, summary, "on the scale"),)
@@ -414,7 +412,7 @@ def _list_sizes(noise: Described) -> list[Summary]:
     """What must be known of the noised numbers before they are rounded."""
     if not isinstance(noise, Gaussian):
         return []
-    growth: list[Summary] = [] if noise.growth is None else [Least(noise.growth)]
+    growth: list[Summary] = [] if noise.growth is None else [least_variance(noise.growth)]
     return [*list_sizes(relative=noise.scale is not None), *growth]
 
 
@@ -436,7 +434,7 @@ def _warn_of_rounding(name: str, noise: Gaussian, sizes: Mapping[str, Any]) -> N
     """Say so where the last released digit is larger than the noise that some value gets."""
     if not noise.step:
         return
-    least = noise.variance if noise.growth is None else sizes[Least.name]
+    least = noise.variance if noise.growth is None else sizes[least_variance(noise.growth).name]
     # On another scale small values keep digits of their own.
     if noise.scale is None and noise.step**2 > (least or 0.0):
         warnings.warn(

@@ -29,7 +29,7 @@ from sfumato.sites.bundle import (
 from sfumato.sites.drawing import draw_result
 from sfumato.sites.regression import PooledStep, join_answers
 from sfumato.sites.request import CrosstabResult, SiteRequest
-from sfumato.utility.models.regression import FittedRegression
+from sfumato.utility.models.fitting import FittedRegression
 
 ROUND, RANGES, STATEMENT = "round.json", "ranges.toml", "results.json"
 _TOTAL = "All"

@@ -33,17 +33,18 @@ from sfumato.sites.bundle import ModelAnswer, ModelStep
 from sfumato.sites.population import SitePopulation
 from sfumato.sites.request import ModelResult, SiteRequest
 from sfumato.utility.models.covariates import build_frame, list_categories
-from sfumato.utility.models.distributed import Solution, Weighing, solve_factor
-from sfumato.utility.models.regression import (
+from sfumato.utility.models.fitting import (
     FittedRegression,
-    build_terms,
-    build_terms_again,
+    Solution,
+    Weighing,
     factorise,
     require_estimates,
     require_finite,
     require_independent,
     require_residuals,
+    solve_factor,
 )
+from sfumato.utility.models.regression import build_terms, build_terms_again
 
 FREEDOM = 10
 """Fewest degrees of freedom of a site's own records."""

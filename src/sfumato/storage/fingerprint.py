@@ -20,10 +20,10 @@ from __future__ import annotations
 import base64
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -31,7 +31,6 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.data.identity import digest
 from sfumato.engines import engine_for
-from sfumato.engines.summaries import Summary
 from sfumato.io import frames
 from sfumato.kernels.arrays import Words
 from sfumato.randomness import Key, encrypt
@@ -124,9 +123,18 @@ def sketch_variables(data: Dataset, key: Key) -> dict[str, Sketch]:
     subkey = key.subkey("values of a variable")
     names = sorted(data.columns)[:_VARIABLES]
     if not frames.is_in_memory(data.frame):
-        wanted = {name: [_LowestHashes(subkey)] for name in names}
-        sketches = engine_for(data.frame).aggregate(data, wanted)
-        return {name: summaries[_LowestHashes.name] for name, summaries in sketches.items()}
+
+        def keep(batch: pl.DataFrame) -> list[_Kept]:
+            return [_keep_lowest(batch[name].drop_nulls(), subkey) for name in names]
+
+        def join(first: list[_Kept], second: list[_Kept]) -> list[_Kept]:
+            return [_join_kept(a, b) for a, b in zip(first, second, strict=True)]
+
+        parts: list[list[_Kept]] = engine_for(data.frame).gather(
+            data, keep, reads=names, combine=join
+        )
+        joined = reduce(join, parts)
+        return {n: _estimate_sketch(kept) for n, kept in zip(names, joined, strict=True)}
     return {name: _sketch(frames.get_column(data.frame, name), subkey) for name in names}
 
 
@@ -158,64 +166,53 @@ class _Kept(NamedTuple):
     ends: tuple[int, int] | None
 
 
-@dataclass(frozen=True)
-class _LowestHashes:
+def _keep_lowest(values: pl.Series, subkey: bytes) -> _Kept:
+    texts = _spell(values)
+    counts = texts.alias("").value_counts(name="count")
+    words = _hash(counts.to_series(0), subkey).tolist()
+    lowest = sorted(zip(words, counts["count"].to_list(), strict=True))[:_HASHES]
+    shapes, digits = texts.str.replace_all(r"\d", ""), texts.str.replace_all(r"\D", "")
+    if values.dtype.is_temporal():
+        shapes, digits = shapes.clear(), values.cast(pl.Date).to_physical()
+    numbers = digits.cast(pl.Int64, strict=False)
+    regular = len(numbers) and not numbers.null_count() and not values.dtype.is_float()
+    ends = (int(numbers.min()), int(numbers.max())) if regular else None  # type: ignore[arg-type]
+    return _Kept(len(values), dict(lowest), frozenset(shapes.unique().head(2)), ends)
+
+
+def _join_kept(first: _Kept, second: _Kept) -> _Kept:
+    if not first.values or not second.values:
+        return first if first.values else second
+    counts = Counter(first.hashes) + Counter(second.hashes)
+    ends = None
+    if first.ends and second.ends:
+        ends = min(first.ends[0], second.ends[0]), max(first.ends[1], second.ends[1])
+    return _Kept(
+        first.values + second.values,
+        dict(sorted(counts.items())[:_HASHES]),
+        first.shapes | second.shapes,
+        ends,
+    )
+
+
+def _estimate_sketch(kept: _Kept) -> Sketch:
     """The sketch of a variable whose values are not in memory.
 
     The number of different values is estimated from the lowest hashes (a k-minimum-values sketch,
     6% off), and so is how many occur once. Values that are counted through by steps greater than
     one do not show.
     """
-
-    subkey: bytes = field(repr=False)
-    name: ClassVar[str] = "sketch"
-    needs: ClassVar[tuple[Summary, ...]] = ()
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> _Kept:
-        """What to keep of one part."""
-        del earlier
-        texts = _spell(values)
-        counts = texts.alias("").value_counts(name="count")
-        words = _hash(counts.to_series(0), self.subkey).tolist()
-        lowest = sorted(zip(words, counts["count"].to_list(), strict=True))[:_HASHES]
-        shapes, digits = texts.str.replace_all(r"\d", ""), texts.str.replace_all(r"\D", "")
-        if values.dtype.is_temporal():
-            shapes, digits = shapes.clear(), values.cast(pl.Date).to_physical()
-        numbers = digits.cast(pl.Int64, strict=False)
-        regular = len(numbers) and not numbers.null_count() and not values.dtype.is_float()
-        ends = (int(numbers.min()), int(numbers.max())) if regular else None  # type: ignore[arg-type]
-        return _Kept(len(values), dict(lowest), frozenset(shapes.unique().head(2)), ends)
-
-    def combine(self, first: _Kept, second: _Kept) -> _Kept:
-        """The same of two parts."""
-        if not first.values or not second.values:
-            return first if first.values else second
-        counts = Counter(first.hashes) + Counter(second.hashes)
-        ends = None
-        if first.ends and second.ends:
-            ends = min(first.ends[0], second.ends[0]), max(first.ends[1], second.ends[1])
-        return _Kept(
-            first.values + second.values,
-            dict(sorted(counts.items())[:_HASHES]),
-            first.shapes | second.shapes,
-            ends,
-        )
-
-    def merge(self, parts: Sequence[_Kept], earlier: Mapping[str, Any]) -> Sketch:
-        """The sketch of all."""
-        del earlier
-        merged = reduce(self.combine, parts)
-        if not merged.values:
-            return Sketch(0, 1.0, ())
-        lowest, share = sorted(merged.hashes), 1.0
-        if len(lowest) == _HASHES:
-            share = (lowest[-1] + 1) / 2**64 * _HASHES / (_HASHES - 1)
-        distinct = round(len(lowest) / share)
-        once = sum(count == 1 for count in merged.hashes.values()) / share
-        chance = max(0.0, 1 - once / merged.values)
-        span = merged.ends[1] - merged.ends[0] + 1 if merged.ends else math.inf
-        regular = len(merged.shapes) <= 1 and distinct > span * _FILLED
-        return Sketch(distinct, chance, tuple(lowest), regular, regular and merged.shapes <= {""})
+    if not kept.values:
+        return Sketch(0, 1.0, ())
+    lowest, share = sorted(kept.hashes), 1.0
+    if len(lowest) == _HASHES:
+        share = (lowest[-1] + 1) / 2**64 * _HASHES / (_HASHES - 1)
+    distinct = round(len(lowest) / share)
+    once = sum(count == 1 for count in kept.hashes.values()) / share
+    chance = max(0.0, 1 - once / kept.values)
+    span = kept.ends[1] - kept.ends[0] + 1 if kept.ends else math.inf
+    regular = len(kept.shapes) <= 1 and distinct > span * _FILLED
+    return Sketch(distinct, chance, tuple(lowest), regular, regular and kept.shapes <= {""})
 
 
 def _are_dense(texts: pl.Series) -> bool:

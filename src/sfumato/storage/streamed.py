@@ -7,10 +7,9 @@ plan and original alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
 
 import polars as pl
 
@@ -18,7 +17,6 @@ from sfumato.data import Dataset
 from sfumato.data.identity import digest
 from sfumato.data.stream import Stream
 from sfumato.engines.streaming import LARGE, StreamingEngine
-from sfumato.engines.summaries import Summary
 from sfumato.io import Batches, frames
 from sfumato.kernels.arrays import Words
 from sfumato.randomness import encrypt
@@ -72,23 +70,11 @@ def _read_in_order(release: Release, folder: Path) -> Iterator[pl.DataFrame]:
     yield from stream.arrange(names, make_keys, size=LARGE, folder=folder)
 
 
-@dataclass(frozen=True)
-class _Whole:
+def _is_whole(values: pl.Series) -> bool:
     """Whether all values are whole numbers, or midnights: as such they are written."""
-
-    name: ClassVar[str] = "whole"
-    needs: ClassVar[tuple[Summary, ...]] = ()
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> bool:
-        """Look at one part."""
-        del earlier
-        narrow = values.cast(_narrow(values.dtype), strict=False)
-        return not narrow.null_count() and bool((narrow.cast(values.dtype) == values).all())
-
-    def merge(self, parts: Sequence[bool], earlier: Mapping[str, Any]) -> bool:
-        """All of them."""
-        del earlier
-        return all(parts)
+    present = values.drop_nulls()
+    narrow = present.cast(_narrow(values.dtype), strict=False)
+    return not narrow.null_count() and bool((narrow.cast(values.dtype) == present).all())
 
 
 def _narrow(dtype: pl.DataType) -> pl.DataType:
@@ -105,10 +91,13 @@ def _choose_types(data: Dataset) -> dict[str, pl.DataType]:
     ]
     # Codes for missing are written too.
     shown = replace(data, schema=data.schema.changed(candidates, missing=()))
-    integers = StreamingEngine().aggregate(shown, {name: [_Whole()] for name in candidates})
-    return types | {
-        name: _narrow(types[name]) for name in candidates if integers[name][_Whole.name]
-    }
+
+    def look(batch: pl.DataFrame) -> list[bool]:
+        return [_is_whole(values) for values in batch]
+
+    parts = StreamingEngine().gather(shown, look, reads=candidates) if candidates else []
+    whole = zip(candidates, zip(*parts, strict=True), strict=bool(parts))
+    return types | {name: _narrow(types[name]) for name, columns in whole if all(columns)}
 
 
 def _convert(values: pl.Series, dtype: pl.DataType) -> pl.Series:

@@ -22,7 +22,7 @@ from sfumato.engines.local import (
     make_draws,
     name_by_position,
 )
-from sfumato.engines.summaries import Summary, order_by_need
+from sfumato.engines.summaries import Derive, Summary, line_up, summarise
 from sfumato.engines.verbs import (
     HIGH,
     LEVELS,
@@ -71,20 +71,20 @@ class PartitionedEngine(LocalEngine):
         return data
 
     def aggregate(
-        self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
+        self,
+        data: Dataset,
+        wanted: Mapping[str, Sequence[Summary]],
+        *,
+        derive: Derive | None = None,
+        reads: Sequence[str] = (),
     ) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
-        for name, summaries in wanted.items():
-            column = data.column(name)
-            parts = [column.gather(at).drop_nulls() for at in self._split(len(data))]
-            known: dict[str, Any] = {}
-            for summary in order_by_need(summaries):
-                partials = [summary.partial(part, known) for part in parts]
-                if hasattr(summary, "combine"):
-                    partials = self._join_some(partials, summary.combine)
-                known[summary.name] = summary.merge(partials, known)
-            found[name] = {summary.name: known[summary.name] for summary in summaries}
-        return found
+        if not wanted:
+            return {}
+        batch = data.batch(list(wanted) if derive is None else reads)
+        parts = [batch[at] for at in self._split(len(data))]
+        made = [part if derive is None else derive(part) for part in parts]
+        columns = (pl.concat([part[name] for part in made]) for name in wanted)
+        return summarise(line_up(columns).lazy(), wanted)
 
     def _join_some(self, results: list[Any], combine: Combine) -> list[Any]:
         """Some joined, some not, and in any order."""

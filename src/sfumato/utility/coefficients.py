@@ -21,8 +21,9 @@ from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.utility.models.distributed import fit_both_by_passes
+from sfumato.utility.models.fitting import Family
 from sfumato.utility.models.formula import read_formula
-from sfumato.utility.models.regression import Family, RegressionPair, fit_both
+from sfumato.utility.models.regression import RegressionPair, fit_both
 
 _SAME_MODEL = (
     "An analyst fits this model to the released records as if they were the original ones; "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from sfumato.cells.standardisation import correlate_sums, pairwise_correlations,
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import look_up
-from sfumato.engines.summaries import Count, exact_sum
+from sfumato.engines.summaries import Count, Maximum, Mean, Minimum, Summary
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
@@ -227,20 +226,19 @@ def _correlate_by_sums(
         numbers = [column.cast(pl.Float64).fill_null(np.nan).to_numpy() for column in columns]
         return np.column_stack(numbers)
 
-    def add_up(batch: pl.DataFrame) -> list[tuple[Any, ...]]:
-        known = [column[~np.isnan(column)] for column in read(batch).T]
-        return [
-            (len(v), exact_sum(v), v.min(initial=math.inf), v.max(initial=-math.inf)) for v in known
-        ]
+    def derive(batch: pl.DataFrame) -> dict[str, pl.Series]:
+        columns = zip(names, read(batch).T, strict=True)
+        return {name: pl.Series(values, nan_to_null=True) for name, values in columns}
 
-    parts = zip(*engine.gather(data, add_up, reads=names), strict=True)
+    wanted: list[Summary] = [Mean(), Minimum(), Maximum()]
+    summary = engine.aggregate(data, dict.fromkeys(names, wanted), derive=derive, reads=names)
     means, spreads = np.zeros(len(names)), np.zeros(len(names))
-    for index, part in enumerate(parts):
-        counts, terms, lows, highs = zip(*part, strict=True)
-        require_finite(math.isinf(max(highs) - min(lows)) and sum(counts) > 0, names[index])
-        means[index] = math.fsum(chain.from_iterable(terms)) / max(sum(counts), 1)
-        # Any scale does on which values are about 1; a constant has none.
-        spreads[index] = max(highs) - min(lows) if sum(counts) else 0.0
+    for index, name in enumerate(names):
+        mean, low, high = summary[name].values()
+        require_finite(math.isinf(high - low), name)
+        if not math.isnan(mean):
+            # Any scale does on which values are about 1; a constant has none.
+            means[index], spreads[index] = mean, high - low
 
     def multiply(batch: pl.DataFrame) -> Floats:
         with use_one_thread():

@@ -34,12 +34,11 @@ from sfumato.cells.subsets import (
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Quantile
-from sfumato.engines.summaries import exact_sum as exact_terms
 from sfumato.engines.verbs import AFTER, BEFORE
 from sfumato.errors import MeasureError, MethodError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Mask
-from sfumato.kernels.exact_sums import exact_mean
+from sfumato.kernels.exact_sums import exact_mean, exact_parts
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
@@ -212,7 +211,7 @@ class Displacement(Measure):
             change = (after - before) / spread
             changes = [column[~np.isnan(column)] for column in change.T]
             with np.errstate(over="ignore"):
-                squares = [exact_terms(column * column) for column in changes]
+                squares = [exact_parts(column * column) for column in changes]
                 moved = measure_distances(before, after, spread)
             patterns = count_patterns(find_close(before, after, spread, within))
             outside = [_count_outside(*item) for item in zip(bounds, after.T, strict=True)]
@@ -359,14 +358,16 @@ def _pair_by_chance(pair: NumberPairs, name: str, width: float) -> tuple[float |
 def _find_median_distance(pair: NumberPairs) -> float:
     width, spread = len(pair.names), pair.spreads
 
-    def measure(batch: pl.DataFrame, _: Any) -> pl.DataFrame:
+    def measure(batch: pl.DataFrame) -> pl.DataFrame:
         values = batch.cast(pl.Float64).fill_null(np.nan).to_numpy()
         moved = measure_distances(values[:, :width], values[:, width:], spread)
         return pl.DataFrame({_DISTANCE: pl.Series(moved).fill_nan(None)})
 
-    measured = pair.engine.map_rows(pair.pairs, measure, reads=pair.columns)
     median = Quantile(0.5)
-    return float(pair.engine.aggregate(measured, {_DISTANCE: [median]})[_DISTANCE][median.name])
+    taken = pair.engine.aggregate(
+        pair.pairs, {_DISTANCE: [median]}, derive=measure, reads=pair.columns
+    )
+    return float(taken[_DISTANCE][median.name])
 
 
 def _share_rescaled_by_sums(pair: NumberPairs, within: float) -> float:

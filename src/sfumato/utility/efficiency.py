@@ -14,8 +14,8 @@ from sfumato.kernels.exact_sums import use_one_thread
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
+from sfumato.utility.models.fitting import Family
 from sfumato.utility.models.formula import read_formula
-from sfumato.utility.models.regression import Family
 
 _CORRECTED = (
     "The analyst knows the noise, corrects for it (see `sf.fit`), and has as many records. The "

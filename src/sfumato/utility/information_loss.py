@@ -14,7 +14,7 @@ import polars as pl
 from sfumato.cells.pairs import count_class_sizes, pair_rows, split_classes, tabulate_pairs
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.summaries import exact_sum as exact_terms
+from sfumato.engines.summaries import Total
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Codes, Floats, Integers, Positions
@@ -204,7 +204,7 @@ def _add_up_in_memory(
     return TotalLoss(losses, exact_sum(distances), _order_by_release(distances, rows.match), sizes)
 
 
-_SQUARE = "__square__"
+_SQUARE, _DISTANCE = "__square__", "distance"
 
 
 def _add_up_elsewhere(
@@ -227,17 +227,19 @@ def _add_up_elsewhere(
         if loss.code is not None:
             shown = rows.released.frame.select(name)
             codes[name] = shown.with_columns(pl.Series(_SQUARE, loss.code[0])).unique()
-    parts = engine.gather(pairs, partial(_sum_distances, squares), reads=pairs.columns)
+    derive = partial(_derive_distance, squares)
+    wanted = {_DISTANCE: [Total()]}
+    total = engine.aggregate(pairs, wanted, derive=derive, reads=pairs.columns)[_DISTANCE]["total"]
     return TotalLoss(
         losses,
-        math.fsum(term for part in parts for term in part),
+        total,
         None,
         _count_classes_elsewhere(released, codes, engine),
     )
 
 
-def _sum_distances(squares: Sequence[pl.DataFrame], part: pl.DataFrame) -> list[float]:
-    """The distances of some records, in sum."""
+def _derive_distance(squares: Sequence[pl.DataFrame], part: pl.DataFrame) -> pl.DataFrame:
+    """How far some records moved."""
     total = np.zeros(part.height)
     for table in squares:
         columns = [name for name in table.columns if name != _SQUARE]
@@ -245,7 +247,7 @@ def _sum_distances(squares: Sequence[pl.DataFrame], part: pl.DataFrame) -> list[
             table, on=columns, how="left", nulls_equal=True, maintain_order="left"
         )
         total += joined[_SQUARE].to_numpy()
-    return exact_terms(np.sqrt(total) / max(len(squares), 1))
+    return pl.DataFrame({_DISTANCE: np.sqrt(total) / max(len(squares), 1)})
 
 
 def _count_classes_elsewhere(

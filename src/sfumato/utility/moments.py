@@ -23,13 +23,13 @@ from sfumato.cells.pairs import (
 from sfumato.cells.standardisation import correlate_sums, pairwise_correlations, sum_products
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.summaries import exact_sum as exact_terms
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import (
     canonical_order,
     exact_mean,
+    exact_parts,
     exact_sum,
     standard_deviation,
     use_one_thread,
@@ -195,7 +195,7 @@ class Moments(Measure):
                     for values, side in zip((before, after), sides, strict=True)
                 ]
             known = [column[~np.isnan(column)] for column in losses.T]
-            return [exact_terms(column) for column in known], sum(map(len, known)), products
+            return [exact_parts(column) for column in known], sum(map(len, known)), products
 
         terms, values, products = zip(*pair.gather(add_up), strict=True)
         totals = [math.fsum(chain.from_iterable(column)) for column in zip(*terms, strict=True)]

@@ -15,7 +15,6 @@ from tests.contract.test_seam import SealedDataset, SealedEngine
 
 import sfumato as sf
 from sfumato.data import stream
-from sfumato.engines.derived import aggregate_derived_columns
 from sfumato.engines.summaries import Count, Mean, OrderStatistics, Quantile, Summary
 from sfumato.errors import DataError, SfumatoError
 from sfumato.figures.public import distant, subjects
@@ -103,7 +102,7 @@ def test_a_figure_of_random_parts_looks_through_verbs_only(
     monkeypatch.setattr("sfumato.figures.public.plot.warn_of_shared_persons", lambda *_: ())
     plot = FIGURES[name](sealed)
     monkeypatch.undo()
-    assert set(engine.verbs) == {"gather"}
+    assert set(engine.verbs) == {"aggregate", "gather"}
     assert plot.table.equals(FIGURES[name](here).table)
 
 
@@ -196,11 +195,10 @@ def test_summaries_of_derived_values_are_those_of_the_values(
 ) -> None:
     halves = pl.DataFrame({"x": numbers, "half": [value / 2 for value in numbers]})
     wanted: list[Summary] = [Count(), Mean(), Quantile(0.3), OrderStatistics((0,))]
-    derived = aggregate_derived_columns(
-        PartitionedEngine(seed),
+    derived = PartitionedEngine(seed).aggregate(
         sf.Dataset(halves),
-        lambda batch: {"half": batch["x"] / 2},
         {"half": wanted},
+        derive=lambda batch: {"half": batch["x"] / 2},
         reads=["x"],
     )
     assert derived == PartitionedEngine(seed).aggregate(sf.Dataset(halves), {"half": wanted})

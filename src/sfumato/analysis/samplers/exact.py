@@ -28,7 +28,6 @@ Introduction to Multivariate Statistical Analysis, section 7.2 (Bartlett's decom
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,6 +35,7 @@ import numpy as np
 from sfumato.analysis.problem import Posterior, Problem, Sampling
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Mask
+from sfumato.kernels.exact_sums import exact_sum
 from sfumato.progress import Progress
 
 _SAME = 1e-9
@@ -172,11 +172,6 @@ def _spans_covariates(problem: Problem) -> bool:
 
 def _compute_moments(problem: Problem, clean: list[int], numbers: list[int]) -> CrossMoments:
     """Means and cross products, each an exact sum rounded once."""
-    from sfumato.kernels.exact_sums import exact_parts
-
-    def add_up(values: Floats) -> float:
-        return math.fsum(exact_parts(values))
-
     terms = [problem.terms[i].clean for i in clean]
     terms += [problem.numbers[problem.terms[i].numbers[0][0]].observed for i in numbers]
     terms.append(problem.y)
@@ -188,12 +183,12 @@ def _compute_moments(problem: Problem, clean: list[int], numbers: list[int]) -> 
         )
     n, size = problem.records, len(columns)
     center = _find_intercept(problem) >= 0
-    means = np.array([add_up(column) / n if center else 0.0 for column in columns])
+    means = np.array([exact_sum(column) / n if center else 0.0 for column in columns])
     centered = [column - mean for column, mean in zip(columns, means, strict=True)]
     products = np.empty((size, size))
     for a in range(size):
         for b in range(a + 1):
-            products[a, b] = products[b, a] = add_up(centered[a] * centered[b])
+            products[a, b] = products[b, a] = exact_sum(centered[a] * centered[b])
     scales = np.sqrt(np.diag(products) / n)
     _require_variation(problem, [*clean, *numbers], scales, means)
     return CrossMoments(means, scales, products / np.outer(scales, scales), n)

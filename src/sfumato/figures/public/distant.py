@@ -12,7 +12,6 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.derived import aggregate_derived_columns
 from sfumato.engines.summaries import OrderStatistics
 from sfumato.engines.verbs import Combine
 from sfumato.kernels.arrays import Floats, Integers
@@ -131,7 +130,7 @@ class DistantColumn:
 
 
 def look_up_ranks(columns: Sequence[Any], list_ranks: Callable[[int], Sequence[int]]) -> None:
-    """Look up values at ranks that will be asked for, of several columns in the same four passes.
+    """Look up values at ranks that will be asked for, of several columns together.
 
     Parameters
     ----------
@@ -150,11 +149,10 @@ def look_up_ranks(columns: Sequence[Any], list_ranks: Callable[[int], Sequence[i
         key: OrderStatistics(tuple(list_ranks(len(column)))) for key, column in distant.items()
     }
     records = next(iter(distant.values())).records
-    taken = aggregate_derived_columns(
-        records.engine,
+    taken = records.engine.aggregate(
         records.data,
-        derive,
         {key: [statistics] for key, statistics in wanted.items()},
+        derive=derive,
         reads=records.reads,
     )
     for key, column in distant.items():

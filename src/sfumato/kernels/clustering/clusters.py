@@ -24,7 +24,7 @@ from sfumato.kernels.clustering.closeness import (
     sort_few,
 )
 from sfumato.kernels.compiled import compiled, inner
-from sfumato.kernels.exact_sums import exact_parts
+from sfumato.kernels.exact_sums import exact_sum
 from sfumato.kernels.memory import allocate
 from sfumato.kernels.orders import cut_by_keys, sort_by_keys
 
@@ -234,8 +234,8 @@ def _inverse_variance(column: Array) -> float:
     numbers = np.asarray(column, np.float64)
     if not np.isfinite(numbers).all():
         raise ValueError("A distance needs numbers; some values are missing or infinite.")
-    mean = math.fsum(exact_parts(numbers)) / n
-    variance = math.fsum(exact_parts((numbers - mean) ** 2)) / n
+    mean = exact_sum(numbers) / n
+    variance = exact_sum((numbers - mean) ** 2) / n
     return 1.0 / variance if variance > 0 else 0.0
 
 

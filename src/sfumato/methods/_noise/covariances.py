@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.engines.summaries import exact_sum
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Floats
+from sfumato.kernels.exact_sums import exact_sum
 
 # Of a variance of 1, what is taken for nothing: one variable follows from the others.
 _FLAT = 1e-9
@@ -54,7 +54,7 @@ def fit_moments(batch: pl.DataFrame, names: Sequence[str], fewest: int) -> dict[
                 hint="perturb them in two steps, or fill in missing values first.",
             )
         # Over the records that have both, so that few gaps cost few records.
-        relation[a, b] = relation[b, a] = _total(products) / (len(products) - 1)
+        relation[a, b] = relation[b, a] = exact_sum(products) / (len(products) - 1)
     cholesky_factor(relation, names)
     return _round_moments(spread, relation)
 
@@ -72,8 +72,8 @@ def _mean_and_sd(known: Floats, name: str, fewest: int) -> dict[str, float]:
             f"Variable '{name}' has values too large to take a spread of.",
             hint="correct them at the source, or use another unit.",
         )
-    mean = _total(known) / len(known)
-    sd = math.sqrt(_total((known - mean) ** 2) / (len(known) - 1))
+    mean = exact_sum(known) / len(known)
+    sd = math.sqrt(exact_sum((known - mean) ** 2) / (len(known) - 1))
     # Equal values may differ from their own mean in the last bit.
     if sd <= max(_SMALL * abs(mean), 1 / _LARGEST):
         raise MethodError(
@@ -82,10 +82,6 @@ def _mean_and_sd(known: Floats, name: str, fewest: int) -> dict[str, float]:
             hint="leave it out, or use fewer or broader strata.",
         )
     return {"mean": mean, "sd": sd}
-
-
-def _total(values: Floats) -> float:
-    return math.fsum(exact_sum(values))
 
 
 def _round_moments(spread: Sequence[Mapping[str, float]], relation: Floats) -> dict[str, Any]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sfumato.cells.noise.scales import Growth
-from sfumato.engines.summaries import Summary, exact_sum, to_floats
+from sfumato.data import Dataset
+from sfumato.engines import Engine
+from sfumato.engines.summaries import Minimum, Summary, Transformed, to_floats
 from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.exact_sums import exact_sum
 from sfumato.kernels.sampling.deviates import normal
 
 Counted = tuple[Floats, Integers]
@@ -24,50 +25,28 @@ LEAST_RECORDS = 20
 """Behind a knot; it is the mean of the inner half of them, so that no extreme value shows."""
 
 
-@dataclass(frozen=True)
-class Least:
-    """The smallest variance that any value is given; infinite where there is no value."""
-
-    growth: Growth
-    name: ClassVar[str] = "least variance"
-    needs: ClassVar[tuple[Summary, ...]] = ()
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> float:
-        """Least of one part."""
-        del earlier
-        return float(self.growth.variance(to_floats(values)).min()) if len(values) else math.inf
-
-    def merge(self, parts: Sequence[float], earlier: Mapping[str, Any]) -> float:
-        """Least of all."""
-        del earlier
-        return min(parts, default=math.inf)
+def least_variance(growth: Growth) -> Summary:
+    """The smallest variance that any value is given; NaN where there is no value."""
+    return Transformed(growth.variance, Minimum(), "of the variances")
 
 
-@dataclass(frozen=True)
-class Knots:
+def fit_knots(data: Dataset, name: str, engine: Engine) -> dict[str, Any]:
     """Values and their normal scores, none of them the value of a single record.
 
     The sorted records are cut into at most a hundred runs of equal size, none with fewer than
     twenty records. A knot stands for the inner half of a run.
     """
 
-    name: ClassVar[str] = "knots"
-    needs: ClassVar[tuple[Summary, ...]] = ()
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> Counted:
-        """Different values of one part, with their counts."""
-        del earlier
-        distinct, counts = np.unique(to_floats(values), return_counts=True)
+    def count(batch: pl.DataFrame) -> Counted:
+        distinct, counts = np.unique(to_floats(batch[name].drop_nulls()), return_counts=True)
         return distinct, counts
 
-    def merge(self, parts: Sequence[Counted], earlier: Mapping[str, Any]) -> dict[str, Any]:
-        """The knots of all."""
-        del earlier
-        distinct = np.concatenate([values for values, _ in parts])
-        values, number = np.unique(distinct, return_inverse=True)
-        counts = np.zeros(len(values), np.int64)
-        np.add.at(counts, number, np.concatenate([often for _, often in parts]))
-        return _place_knots(values, counts)
+    parts = engine.gather(data, count, reads=[name])
+    distinct = np.concatenate([values for values, _ in parts])
+    values, number = np.unique(distinct, return_inverse=True)
+    counts = np.zeros(len(values), np.int64)
+    np.add.at(counts, number, np.concatenate([often for _, often in parts]))
+    return _place_knots(values, counts)
 
 
 def _place_knots(values: Floats, counts: Integers) -> dict[str, Any]:
@@ -114,4 +93,4 @@ def _mean_between(values: Floats, cumulative: Integers, low: int, high: int) -> 
         return float(values[first])
     upto = np.minimum(cumulative[first : last + 1], high)
     weights = np.diff(upto, prepend=low)
-    return math.fsum(exact_sum(values[first : last + 1] * weights)) / (high - low)
+    return exact_sum(values[first : last + 1] * weights) / (high - low)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,7 +25,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Count, Deviation, Maximum, Quantile, Summary, Transformed
 from sfumato.io import frames
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.method import is_integer
 from sfumato.schema import Column
 
@@ -47,32 +47,28 @@ _LARGEST = Transformed(np.abs, Maximum(), "of the sizes")
 _MIDDLING = Transformed(np.abs, Quantile(0.5), "of the sizes")
 
 
-@dataclass(frozen=True)
-class Decimals:
-    """How many values need more than 0, 1, 2, ... decimals."""
+def count_decimals(data: Dataset, names: Sequence[str], engine: Engine) -> dict[str, list[int]]:
+    """How many values of each variable need more than 0, 1, 2, ... decimals."""
 
-    name: ClassVar[str] = "decimals"
-    needs: ClassVar[tuple[Summary, ...]] = ()
+    def count(batch: pl.DataFrame) -> Integers:
+        return np.array([_count_longer(batch[name].drop_nulls()) for name in names])
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> list[int]:
-        """Count one part."""
-        del earlier
-        if values.dtype.is_integer():
-            return [0] * (_MOST + 1)
-        numbers = values.cast(pl.Float64).to_numpy()
-        longer = []
-        for decimals in range(_MOST + 1):
-            nearest = _round_to_multiples(numbers, float(f"1e-{decimals}"))
-            if values.dtype == pl.Float32:
-                nearest = nearest.astype(np.float32).astype(np.float64)
-            numbers = numbers[nearest != numbers]
-            longer.append(len(numbers))
-        return longer
+    parts = engine.gather(data, count, reads=names) if names else []
+    return dict(zip(names, np.sum(parts, axis=0).tolist(), strict=True)) if parts else {}
 
-    def merge(self, parts: Sequence[list[int]], earlier: Mapping[str, Any]) -> list[int]:
-        """Add the counts."""
-        del earlier
-        return [sum(counts) for counts in zip(*parts, strict=True)]
+
+def _count_longer(values: pl.Series) -> list[int]:
+    if values.dtype.is_integer():
+        return [0] * (_MOST + 1)
+    numbers = values.cast(pl.Float64).to_numpy()
+    longer = []
+    for decimals in range(_MOST + 1):
+        nearest = _round_to_multiples(numbers, float(f"1e-{decimals}"))
+        if values.dtype == pl.Float32:
+            nearest = nearest.astype(np.float32).astype(np.float64)
+        numbers = numbers[nearest != numbers]
+        longer.append(len(numbers))
+    return longer
 
 
 def fit_steps(
@@ -93,11 +89,12 @@ def fit_steps(
     >>> fit_steps(data, ["bmi", "age"], sf.engines.engine_for(frame))
     {'bmi': 0.1, 'age': 1.0}
     """
-    wanted: dict[str, list[Summary]] = {
-        name: [Count(), Decimals(), Deviation()] for name in names if data.dtype(name).is_numeric()
-    }
-    summary = engine.aggregate(data, wanted)
-    return {name: _choose_step(data.schema[name], summary[name], steps) for name in wanted}
+    numbers = [name for name in names if data.dtype(name).is_numeric()]
+    wanted: list[Summary] = [Count(), Deviation()]
+    summary = engine.aggregate(data, dict.fromkeys(numbers, wanted))
+    for name, longer in count_decimals(data, numbers, engine).items():
+        summary[name]["decimals"] = longer
+    return {name: _choose_step(data.schema[name], summary[name], steps) for name in numbers}
 
 
 def _choose_step(column: Column, summary: Mapping[str, Any], steps: int) -> float:
@@ -106,8 +103,7 @@ def _choose_step(column: Column, summary: Mapping[str, Any], steps: int) -> floa
     count, deviation = summary["count"], summary["sd"]
     # Without these few the digits of a small file would be those of one record.
     more = min(_FEW, count // 4) + _SHARE * count
-    fitting = (d for d, longer in enumerate(summary["decimals"]) if longer <= more)
-    decimals = next(fitting, None)
+    decimals = next((d for d, longer in enumerate(summary["decimals"]) if longer <= more), None)
     if decimals is None:
         return 0.0
     while deviation > 0 and decimals < _MOST and float(f"1e-{decimals}") * steps > deviation:

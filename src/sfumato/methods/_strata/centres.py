@@ -141,14 +141,12 @@ def fit_weights(
     names = list(spread)
     pairs = list(combinations_with_replacement(range(len(names)), 2))
 
-    def products(batch: pl.DataFrame, draws: object) -> pl.DataFrame:
-        del draws
+    def products(batch: pl.DataFrame) -> pl.DataFrame:
         z = [(batch[n].cast(pl.Float64) - spread[n]["mean"]) / spread[n]["sd"] for n in names]
         return pl.DataFrame([(z[a] * z[b]).alias(f"{a} {b}") for a, b in pairs])
 
-    slim = Dataset(data.batch(names), given_identity=data.identity) if engine.in_memory else data
-    multiplied = engine.map_rows(slim, products, reads=names)
-    means = engine.aggregate(multiplied, {f"{a} {b}": [Mean()] for a, b in pairs})
+    wanted = {f"{a} {b}": [Mean()] for a, b in pairs}
+    means = engine.aggregate(data, wanted, derive=products, reads=names)
     relation = np.empty((len(names), len(names)))
     for a, b in pairs:
         relation[a, b] = relation[b, a] = means[f"{a} {b}"]["mean"]

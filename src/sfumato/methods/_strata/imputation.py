@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from dataclasses import replace
+from typing import Literal, cast
 
 import numpy as np
 import polars as pl
@@ -55,25 +55,6 @@ def refuse_missing(data: Dataset, names: Sequence[str], engine: Engine, *, hint:
         raise MethodError(f"These variables have missing values: {counts}.", hint=hint)
 
 
-@dataclass(frozen=True)
-class _Outside:
-    """How many values lie outside two bounds."""
-
-    bounds: tuple[Any, Any]
-    name: ClassVar[str] = "outside"
-    needs: ClassVar[tuple[Summary, ...]] = ()
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> int:
-        """Count one part."""
-        del earlier
-        return int(((values < self.bounds[0]) | (values > self.bounds[1])).sum())
-
-    def merge(self, parts: Sequence[int], earlier: Mapping[str, Any]) -> int:
-        """Add the counts."""
-        del earlier
-        return sum(parts)
-
-
 def require_within_domain(data: Dataset, names: Sequence[str], engine: Engine) -> None:
     """Fail when no domain is declared, or when values lie outside theirs."""
     bounds = {name: ends for name in names if (ends := data.schema[name].bounds) is not None}
@@ -82,11 +63,16 @@ def require_within_domain(data: Dataset, names: Sequence[str], engine: Engine) -
             'bounds = "keep" needs a declared domain for at least one of the variables.',
             hint="for instance domain = [0, 120] in the plan's [columns].",
         )
-    counted = engine.aggregate(data, {name: [_Outside(ends)] for name, ends in bounds.items()})
-    for name, summary in counted.items():
-        if summary["outside"]:
+
+    def count_outside(batch: pl.DataFrame) -> list[int]:
+        ends = ((batch[name], low, high) for name, (low, high) in bounds.items())
+        return [int(((values < low) | (values > high)).sum()) for values, low, high in ends]
+
+    counted = zip(*engine.gather(data, count_outside, reads=list(bounds)), strict=True)
+    for name, parts in zip(bounds, counted, strict=True):
+        if outside := sum(parts):
             raise MethodError(
-                f"Variable '{name}' has {summary['outside']} values outside its declared domain.",
+                f"Variable '{name}' has {outside} values outside its declared domain.",
                 hint='correct the domain or the values, or say bounds = "report".',
             )
 

@@ -12,9 +12,9 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import find_class_of_each
-from sfumato.engines.summaries import exact_sum
 from sfumato.errors import MethodError, StrataError
 from sfumato.kernels.arrays import Integers, Mask
+from sfumato.kernels.exact_sums import exact_sum
 
 Level = str | None
 """A category as text; None where the value is missing."""
@@ -140,7 +140,7 @@ def _find_level_centres(
         for name in names:
             column = batch[name].to_numpy()
             sums = [
-                math.fsum(exact_sum(column[low : low + size])) / size
+                exact_sum(column[low : low + size]) / size
                 for low, size in zip(starts[:-1], sizes, strict=True)
             ]
             means[name] = np.repeat(sums, sizes)

@@ -12,9 +12,9 @@ and the cells written once, by the code and with the decisions of one machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,6 @@ from sfumato.cells.codes import encode
 from sfumato.data import Dataset
 from sfumato.engines import Combinations, GroupingEngine, Starts
 from sfumato.engines.local import find_class_of_each, find_positions
-from sfumato.engines.summaries import Summary
 from sfumato.engines.verbs import HIGH, LOW, RANK, RECORDS, ROWS
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import UNWEIGHTED, Codes, Integers
@@ -258,7 +257,7 @@ def _prepare(
     owner = type(method).__name__
     # Every code for missing is a level by itself.
     shown = replace(data, schema=data.schema.changed(names, missing=()))
-    occurring = _count_values(shown, names, records, engine)
+    occurring = _count_values(shown, names, engine)
     variables = [read_levels(occurring[name], data.schema[name], owner) for name in names]
     forms, aligned = method.prepare(variables, records)
     return Layout(
@@ -353,48 +352,18 @@ def _cluster_along_origin(
     return engine.map_groups(numbered, describe, by=[PIECE], reads=[*layout.codes, *layout.levels])
 
 
-@dataclass(frozen=True)
-class _ValueCounts:
-    """The different values of a variable, and how many records have each."""
-
-    name: ClassVar[str] = "value counts"
-    needs: ClassVar[tuple[Summary, ...]] = ()
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> pl.DataFrame:
-        """Count one part."""
-        del earlier
-        counts = values.alias("value").value_counts(name="records")
-        return counts.with_columns(pl.col("records").cast(pl.Int64))
-
-    def combine(self, first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-        """The counts of two parts."""
-        return self.merge([first, second], {})
-
-    def merge(self, parts: Sequence[pl.DataFrame], earlier: Mapping[str, Any]) -> pl.DataFrame:
-        """The counts of all parts."""
-        del earlier
-        return pl.concat(parts).group_by("value").agg(pl.col("records").sum())
-
-
 def _count_values(
-    data: Dataset, names: Sequence[str], records: int, engine: GroupingEngine
+    data: Dataset, names: Sequence[str], engine: GroupingEngine
 ) -> dict[str, Combinations]:
-    """What `distinct` says of each of some variables, by one reading of the records."""
-    counted = engine.aggregate(data, {name: [_ValueCounts()] for name in names})
-    occurring = {}
-    for name, summary in counted.items():
-        table: pl.DataFrame = summary[_ValueCounts.name]
-        if table.height > MOST_VALUES:
+    """What `distinct` says of each of some variables, where the values are few enough."""
+    occurring = {name: engine.distinct(data, [name]) for name in names}
+    for name, values in occurring.items():
+        if len(values) > MOST_VALUES:
             raise MethodError(
-                f"Variable '{name}' has {table.height:,} different values; {MOST_VALUES:,} are the "
+                f"Variable '{name}' has {len(values):,} different values; {MOST_VALUES:,} are the "
                 "most that are brought together.",
                 hint="round or coarsen it first.",
             )
-        if gaps := records - int(table["records"].sum()):
-            empty = pl.DataFrame({"value": [None], "records": [gaps]}, schema=table.schema)
-            table = pl.concat([table, empty])
-        values = table.select(pl.col("value").alias(name))
-        occurring[name] = Combinations(values, table["records"].to_numpy())
     return occurring
 
 
@@ -413,11 +382,8 @@ def _write_cells(
     written, only = {}, True
     none = Clusters(np.zeros(1, np.int64), np.array([0, 1]))
     zero = np.zeros(1, np.int32)
-    counted = engine.aggregate(
-        described, {f"{_KEY}{number}": [_ValueCounts()] for number in range(len(layout.forms))}
-    )
     for number, (variable, form) in enumerate(zip(layout.variables, layout.forms, strict=True)):
-        occurring = counted[f"{_KEY}{number}"][_ValueCounts.name]["value"].sort()
+        occurring = engine.distinct(described, [f"{_KEY}{number}"]).values.to_series().sort()
         only &= len(occurring) == 1
         example = describe_clusters(variable, RowCodes(zero, zero, UNWEIGHTED), none, form)
         keys = _from_bytes(occurring.to_list(), example)

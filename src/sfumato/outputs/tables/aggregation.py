@@ -20,10 +20,10 @@ import polars as pl
 from sfumato.cells.codes import encode
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
-from sfumato.engines.summaries import exact_sum
 from sfumato.errors import DataError
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.kernels.exact_sums import exact_sum
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.quantiles import (
     choose_step,
@@ -358,8 +358,8 @@ class _ContributionBuilder:
     def add(self, cell: int, terms: Floats, units: Units) -> None:
         """Record the contributions to a cell."""
         sizes = np.abs(terms)
-        self.totals[cell] = math.fsum(exact_sum(terms))
-        self.sizes[cell] = math.fsum(exact_sum(sizes))
+        self.totals[cell] = exact_sum(terms)
+        self.sizes[cell] = exact_sum(sizes)
         self.signed = self.signed or bool((terms < 0).any())
         most = self.largest.shape[2]
         for kind, numbers in enumerate(units.numbers):
@@ -423,12 +423,12 @@ def _compute_statistics(
 
 
 def _compute_moment(name: str, values: Floats, weights: Floats) -> float:
-    total = math.fsum(exact_sum(weights))
-    mean = math.fsum(exact_sum(weights * values)) / total
+    total = exact_sum(weights)
+    mean = exact_sum(weights * values) / total
     if name == "mean":
         return mean
     # Weighted moments, with the n / (n - 1) of the number of records.
-    variance = math.fsum(exact_sum(weights * (values - mean) ** 2)) / total
+    variance = exact_sum(weights * (values - mean) ** 2) / total
     return math.sqrt(variance * len(values) / (len(values) - 1)) if len(values) > 1 else math.nan
 
 

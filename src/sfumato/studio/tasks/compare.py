@@ -23,8 +23,8 @@ from sfumato.run.measuring import take_measures
 from sfumato.studio.tasks import Work, task
 from sfumato.studio.tasks.protect import get_trial
 from sfumato.utility.coefficients import Coefficients
+from sfumato.utility.models.fitting import Family
 from sfumato.utility.models.formula import read_formula
-from sfumato.utility.models.regression import Family
 from sfumato.utility.moments import Moments
 
 _FAMILIES: Mapping[Family, str] = {

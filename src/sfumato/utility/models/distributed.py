@@ -1,10 +1,4 @@
-"""Models of records that are not in memory: each pass adds up something small over their parts.
-
-A linear model follows from the triangular factor R of its terms and its outcome: the factors of two
-parts, one below the other, have the factor of both. That takes one pass, and loses no more digits
-than a fit in memory, as sums of squares would. Models with a link are fitted by such passes, each
-with the weights that the one before has found (iteratively reweighted least squares).
-"""
+"""Models of records that are not in memory: their terms are made part by part, pass after pass."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -23,10 +17,9 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import find_positions
 from sfumato.engines.summaries import Count, Infinite, Summary
-from sfumato.engines.summaries import exact_sum as exact_terms
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats, Mask
-from sfumato.kernels.exact_sums import exact_sum, use_one_thread
+from sfumato.kernels.arrays import Floats
+from sfumato.kernels.exact_sums import exact_parts
 from sfumato.utility.models.covariates import (
     MOST_LEVELS,
     SIDE_NAMES,
@@ -39,36 +32,19 @@ from sfumato.utility.models.covariates import (
     require_same_levels,
     sort_levels,
 )
+from sfumato.utility.models.fitting import BLOCK, Family, Look, RegressionFit
 from sfumato.utility.models.formula import Formula
 from sfumato.utility.models.regression import (
     CONTEXT,
-    MOST_STEPS,
-    TOLERANCE,
-    Family,
-    FittedRegression,
     RegressionPair,
     build_terms,
     build_terms_again,
-    factorise,
-    is_certain,
     refuse_bad_formulas,
-    require_enough,
-    require_estimates,
-    require_family,
-    require_finite,
-    require_independent,
     require_one_outcome,
-    require_residuals,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
-
-BLOCK = 1 << 15
-"""Records whose terms are made at a time."""
-_TINY = float(np.finfo(float).eps)
-_ROUNDING = 4 * _TINY
-"""A relative change of the deviance that is rounding, where records are many."""
 
 
 # Variables
@@ -242,8 +218,15 @@ def fit_both_by_passes(
     columns = (*example.rhs.columns, *example.lhs.columns)
     regressions = {}
     for side, data in sides.items():
-        fit = _DistantFit(
-            data, reader, family, engine, SIDE_NAMES[side], records[side],
+
+        def gather(look: Look, data: Dataset = data) -> list[Any]:
+            def read(batch: pl.DataFrame) -> Any:
+                return look((*block, None) for block in reader.read(batch))
+
+            return engine.gather(data, read, reads=reader.names)
+
+        fit = RegressionFit(
+            gather, family, SIDE_NAMES[side], records[side],
             tuple(map(formula.name_column, columns)),
         )  # fmt: skip
         names = tuple(formula.name_column(column, labels) for column in example.rhs.columns)
@@ -343,7 +326,7 @@ class _FunctionLearner:
         """Exact sums of what a function makes of the records."""
 
         def add(batch: pl.DataFrame) -> list[list[float]]:
-            return [exact_terms(column) for column in function(batch)]
+            return [exact_parts(column) for column in function(batch)]
 
         parts = self.engine.gather(self.original, add, reads=self.reader.names)
         return [math.fsum(chain.from_iterable(terms)) for terms in zip(*parts, strict=True)]
@@ -383,256 +366,3 @@ class _FunctionLearner:
             if k < degree:
                 alpha[k] = moment / norms[k] if norms[k] else math.nan
         return {"alpha": alpha, "norms2": norms}
-
-
-# The fit
-
-
-class FitPart(NamedTuple):
-    """What a pass keeps of a part of the records.
-
-    Parameters
-    ----------
-    factor : the triangular factor of its terms and its outcome, both weighted.
-    deviance : of the fitted values with which the pass began.
-    low, high : the least and the greatest of these.
-    """
-
-    factor: Floats
-    deviance: float
-    low: float
-    high: float
-
-
-class _Terms(NamedTuple):
-    """What the terms and the outcome of a part are like.
-
-    Parameters
-    ----------
-    finite : for each term, and for the outcome at the end, whether all values are finite.
-    largest : the largest absolute value of each.
-    outcomes : some outcomes, the least and the greatest among them.
-    total : the sum of the outcomes.
-    """
-
-    finite: Mask
-    largest: Floats
-    outcomes: Floats
-    total: float
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """Estimates, the inverse of the triangular factor behind them, and what is left over."""
-
-    estimate: Floats
-    inverse: Floats
-    scale: float
-    freedom: float
-    records: int
-
-    @property
-    def error(self) -> Floats:
-        """The standard errors."""
-        errors: Floats = np.sqrt((self.inverse**2).sum(axis=1) * self.scale)
-        return errors
-
-    def show(self, names: tuple[str, ...], *, level: float) -> FittedRegression:
-        """The estimates with their tests and intervals: by t, or by the normal distribution."""
-        from scipy import stats
-
-        distribution = stats.t(self.freedom) if math.isfinite(self.freedom) else stats.norm()
-        error, statistic = self.error, self.estimate / self.error
-        width = distribution.ppf(1 - (1 - level) / 2) * error
-        return FittedRegression(
-            terms=names,
-            estimate=self.estimate,
-            error=error,
-            statistic=statistic,
-            p=2 * distribution.sf(np.abs(statistic)),
-            low=self.estimate - width,
-            high=self.estimate + width,
-            records=self.records,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _DistantFit:
-    """A regression of one data set.
-
-    Parameters
-    ----------
-    data, reader, family, engine : what is fitted to what, and where.
-    where : the data set in words.
-    records : how many of its records are complete.
-    names : of the terms, and of the outcome.
-    """
-
-    data: Dataset
-    reader: _TermReader
-    family: Family
-    engine: Engine
-    where: str
-    records: int
-    names: tuple[str, ...]
-
-    def run(self) -> Solution:
-        """Fit it; fail where that is impossible."""
-        terms = self._check_terms()
-        unweighted = self._gather(Weighing("linear"))
-        factor = unweighted.factor[:-1, :-1]
-        size = np.sqrt((factor**2).sum(axis=0))
-        scaled = factor / np.where(size > 0, size, 1.0)
-        require_independent(factorise(scaled), self.names[:-1], self.where)
-        if self.family != "linear":
-            return self._iterate(terms)
-        freedom = self.records - len(factor)
-        residual = float(unweighted.factor[-1, -1] ** 2)
-        solution = self._solve(unweighted.factor, residual / freedom, freedom)
-        require_estimates(solution.estimate, solution.error, self.where)
-        require_residuals(residual, float((unweighted.factor[:, -1] ** 2).sum()), self.where)
-        return solution
-
-    def _check_terms(self) -> _Terms:
-        """Everything that is wrong with terms and outcome, before they are multiplied."""
-        reader, width = self.reader, len(self.names)
-
-        def look(batch: pl.DataFrame) -> _Terms:
-            finite, largest = np.ones(width, bool), np.zeros(width)
-            outcomes, total = np.empty(0), 0.0
-            for y, x in reader.read(batch):
-                columns = np.column_stack([x, y])
-                finite &= np.isfinite(columns).all(axis=0)
-                largest = np.fmax(largest, np.abs(columns).max(axis=0))
-                outcomes = np.unique(np.concatenate([outcomes, y]))
-                outcomes = np.concatenate([outcomes[:2], outcomes[-1:]])
-                total += math.fsum(y)
-            return _Terms(finite, largest, outcomes, total)
-
-        parts = self.engine.gather(self.data, look, reads=reader.names)
-        finite, largest, outcomes, totals = zip(*parts, strict=True)
-        terms = _Terms(
-            np.all(finite, axis=0), np.max(largest, axis=0), np.concatenate(outcomes), sum(totals)
-        )
-        require_finite(terms.finite[:-1].tolist(), self.names[:-1], self.where)
-        require_enough(self.records, self.names[:-1], self.where)
-        require_finite(terms.finite[-1:].tolist(), self.names[-1:], self.where)
-        require_family(terms.outcomes, self.family, self.where)
-        return terms
-
-    def _iterate(self, terms: _Terms) -> Solution:
-        """Reweighted least squares: the same steps, and the same end, as in memory."""
-        part = self._gather(Weighing(self.family, mean=terms.total / self.records))
-        solution, deviance, converged = self._solve(part.factor, 1.0, math.inf), math.inf, False
-        for _ in range(MOST_STEPS):
-            deviance, before = part.deviance, part
-            solution = self._solve(before.factor, 1.0, math.inf)
-            part = self._gather(Weighing(self.family, beta=solution.estimate))
-            change = abs(part.deviance - deviance)
-            converged = change <= max(TOLERANCE, _ROUNDING * abs(part.deviance))
-            if converged:
-                break
-        reach = solution.error * terms.largest[:-1]
-        certain = is_certain((part.low, part.high), reach, self.family)
-        require_estimates(
-            solution.estimate, solution.error, self.where, certain=certain, converged=converged
-        )
-        return solution
-
-    def _gather(self, weighing: Weighing) -> FitPart:
-        """One pass over the records."""
-        reader, width = self.reader, len(self.names)
-
-        def multiply(batch: pl.DataFrame) -> FitPart:
-            with use_one_thread():
-                blocks = [weighing.multiply(y, x) for y, x in reader.read(batch)]
-            return _join_parts(blocks, width)
-
-        return _join_parts(self.engine.gather(self.data, multiply, reads=reader.names), width)
-
-    def _solve(self, factor: Floats, scale: float, freedom: float) -> Solution:
-        return solve_factor(factor, scale, freedom, self.records)
-
-
-def solve_factor(factor: Floats, scale: float, freedom: float, records: int) -> Solution:
-    """The estimates that follow from the triangular factor of terms and outcome."""
-    from scipy.linalg import solve_triangular
-
-    of_terms = factor[:-1, :-1]
-    if not np.diag(of_terms).all():
-        unknown = np.full(len(of_terms), math.nan)
-        return Solution(unknown, of_terms, scale, freedom, records)
-    inverse = solve_triangular(of_terms, np.eye(len(of_terms)))
-    estimate = solve_triangular(of_terms, factor[:-1, -1])
-    return Solution(estimate, inverse, scale, freedom, records)
-
-
-def _join_parts(parts: Sequence[FitPart], width: int) -> FitPart:
-    """The factors of all parts, one below the other, have the factor of all records."""
-    stacked = np.concatenate([np.zeros((width, width)), *(part.factor for part in parts)])
-    return FitPart(
-        factorise(stacked),
-        math.fsum(part.deviance for part in parts),
-        min((part.low for part in parts), default=math.inf),
-        max((part.high for part in parts), default=-math.inf),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Weighing:
-    """How terms and outcome are weighted in a pass.
-
-    Parameters
-    ----------
-    family : of the model; "linear" weighs nothing.
-    beta : the estimates so far; None at the start, which is made from the outcomes.
-    mean : of the outcomes, for the start.
-    """
-
-    family: Family
-    beta: Floats | None = None
-    mean: float = 0.0
-
-    def multiply(self, y: Floats, x: Floats) -> FitPart:
-        """The factor of some records, and how well the estimates so far fit them."""
-        weighted, deviance, (low, high) = self.weigh(y, x)
-        return FitPart(factorise(weighted), deviance, low, high)
-
-    def weigh(self, y: Floats, x: Floats) -> tuple[Floats, float, tuple[float, float]]:
-        """Terms and outcome weighted, a row a record; the deviance, and the fitted values' ends."""
-        if self.family == "linear":
-            return np.column_stack([x, y]), 0.0, (0.0, 0.0)
-        with np.errstate(over="ignore"):
-            predictor, fitted, weight, deviance = _LINKS[self.family](self, y, x)
-        outcome = predictor + (y - fitted) / weight
-        weighted = np.column_stack([x, outcome]) * np.sqrt(weight)[:, None]
-        return weighted, deviance, (float(fitted.min()), float(fitted.max()))
-
-    def follow_logit(self, y: Floats, x: Floats) -> tuple[Floats, Floats, Floats, float]:
-        """Predictor, fitted values, weights and deviance of a logistic model."""
-        if self.beta is None:
-            fitted = (y + 0.5) / 2
-            predictor = np.log(fitted / (1 - fitted))
-        else:
-            predictor = x @ self.beta
-            fitted = np.clip(1 / (1 + np.exp(-predictor)), _TINY, 1 - _TINY)
-        deviance = -2 * exact_sum(np.log(np.where(y > 0, fitted, 1 - fitted)))
-        return predictor, fitted, fitted * (1 - fitted), deviance
-
-    def follow_logarithm(self, y: Floats, x: Floats) -> tuple[Floats, Floats, Floats, float]:
-        """The same of a Poisson model."""
-        if self.beta is None:
-            fitted = (y + self.mean) / 2
-            predictor = np.log(fitted)
-        else:
-            predictor = x @ self.beta
-            fitted = np.clip(np.exp(predictor), _TINY, np.finfo(float).max)
-        logarithms = np.log(np.where(y > 0, y, 1.0) / fitted)
-        deviance = 2 * exact_sum(np.where(y > 0, y * logarithms, 0.0) - (y - fitted))
-        return predictor, fitted, fitted, deviance
-
-
-_LINKS: dict[str, Callable[..., tuple[Floats, Floats, Floats, float]]] = {
-    "logistic": Weighing.follow_logit,
-    "poisson": Weighing.follow_logarithm,
-}

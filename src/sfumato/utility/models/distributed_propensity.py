@@ -20,12 +20,11 @@ import polars as pl
 from sfumato.cells.codes import encode
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.derived import aggregate_derived_columns
-from sfumato.engines.summaries import Quantile, exact_sum
+from sfumato.engines.summaries import Quantile
 from sfumato.engines.verbs import Combine
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
-from sfumato.kernels.exact_sums import use_one_thread
+from sfumato.kernels.exact_sums import exact_parts, use_one_thread
 from sfumato.utility.models.distributed import (
     DistantVariable,
     align_distant_variables,
@@ -227,7 +226,7 @@ def _scale_numbers(
 
     def add_up(batch: pl.DataFrame) -> list[tuple[Any, ...]]:
         return [
-            (len(v), exact_sum(v), v.min(initial=math.inf), v.max(initial=-math.inf))
+            (len(v), exact_parts(v), v.min(initial=math.inf), v.max(initial=-math.inf))
             for v in read(batch)
         ]
 
@@ -243,7 +242,7 @@ def _scale_numbers(
     ]
 
     def add_squares(batch: pl.DataFrame) -> list[list[float]]:
-        return [exact_sum((v - mean) ** 2) for v, mean in zip(read(batch), means, strict=True)]
+        return [exact_parts((v - mean) ** 2) for v, mean in zip(read(batch), means, strict=True)]
 
     squares = [math.fsum(chain.from_iterable(terms)) for terms in gather(add_squares)]
     records = sum(engine.count(data) for data in sides)
@@ -303,7 +302,7 @@ def fit_distant_logistic(
         if not len(part.counts):
             return [], False
         fitted = predict(replace(slim, merged=part), beta)
-        return exact_sum((fitted.probability - share) ** 2), fitted.certain
+        return exact_parts((fitted.probability - share) ** 2), fitted.certain
 
     squares, certain = zip(*records.gather(judge), strict=True)
     value = math.fsum(chain.from_iterable(squares)) / records.records
@@ -331,9 +330,7 @@ def _summarise(
     quantiles = {label: Quantile(share) for label, share in shares.items()}
     summaries = {_PROPENSITY: list(quantiles.values())}
     for side, data in zip(("original", "released"), records.sides, strict=True):
-        taken = aggregate_derived_columns(
-            records.engine, data, derive, summaries, reads=records.names
-        )
+        taken = records.engine.aggregate(data, summaries, derive=derive, reads=records.names)
         numbers = {
             label: taken[_PROPENSITY][quantile.name] for label, quantile in quantiles.items()
         }

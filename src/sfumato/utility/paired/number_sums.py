@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +30,8 @@ from sfumato.engines.summaries import (
     Minimum,
     Quantile,
     Summary,
-    exact_sum,
+    Total,
+    to_floats,
 )
 from sfumato.engines.verbs import AFTER, BEFORE, PRESENT
 from sfumato.errors import MeasureError
@@ -191,15 +191,18 @@ def _summarise(
     columns = [f"{prefix}{name}" for prefix in (BEFORE, AFTER) for name in names]
     taken = engine.aggregate(pairs, dict.fromkeys(columns, wanted))
 
-    def read(column: str) -> Marginal:
-        summary = taken[column]
-        # A mean of equal values may miss them by a last bit.
-        equal = summary["min"] == summary["max"] and not math.isnan(summary["sd"])
-        quantiles = tuple(summary[Quantile(share).name] for share in shares)
-        return Marginal(summary["mean"], 0.0 if equal else summary["sd"], quantiles)
-
-    before, after = (tuple(read(f"{side}{name}") for name in names) for side in (BEFORE, AFTER))
+    before, after = (
+        tuple(_read_marginal(taken[f"{side}{name}"], shares) for name in names)
+        for side in (BEFORE, AFTER)
+    )
     return before, after
+
+
+def _read_marginal(summary: Mapping[str, Any], shares: Sequence[float] = ()) -> Marginal:
+    # A mean of equal values may miss them by a last bit.
+    equal = summary["min"] == summary["max"] and not math.isnan(summary["sd"])
+    quantiles = tuple(summary[Quantile(share).name] for share in shares)
+    return Marginal(summary["mean"], 0.0 if equal else summary["sd"], quantiles)
 
 
 def fit_rescaling(pair: NumberPairs) -> list[Rescaling]:
@@ -207,51 +210,33 @@ def fit_rescaling(pair: NumberPairs) -> list[Rescaling]:
 
     It is fitted to the records that have both values; see `rescale_released`.
     """
-    width = len(pair.names)
+    names, columns = pair.names, pair.columns
 
-    def list_sides(before: Floats, after: Floats) -> list[Floats]:
-        both = ~np.isnan(before) & ~np.isnan(after)
-        return [side[both[:, j], j] for side in (before, after) for j in range(width)]
+    def list_known(batch: pl.DataFrame) -> dict[str, pl.Series]:
+        known: dict[str, pl.Series] = {}
+        for name in names:
+            known |= batch.select(f"{BEFORE}{name}", f"{AFTER}{name}").drop_nulls().to_dict()
+        return known
 
-    def add_up(before: Floats, after: Floats) -> list[tuple[Any, ...]]:
-        return [
-            (len(v), exact_sum(v), v.min(initial=math.inf), v.max(initial=-math.inf))
-            for v in list_sides(before, after)
-        ]
+    wanted: list[Summary] = [Mean(), Deviation(), Minimum(), Maximum()]
+    taken = pair.engine.aggregate(
+        pair.pairs, dict.fromkeys(columns, wanted), derive=list_known, reads=columns
+    )
+    scales = {}
+    for name in names:
+        before, after = (_read_marginal(taken[f"{side}{name}"]) for side in (BEFORE, AFTER))
+        scales[name] = Rescaling(before.mean, before.sd, after.mean, after.sd)
+    possible = [name for name in names if scales[name].possible]
 
-    sums = [list(zip(*parts, strict=True)) for parts in zip(*pair.gather(add_up), strict=True)]
-    counts = [sum(column[0]) for column in sums]
-    means = [
-        math.fsum(chain.from_iterable(column[1])) / max(count, 1)
-        for column, count in zip(sums, counts, strict=True)
-    ]
+    def multiply(batch: pl.DataFrame) -> dict[str, pl.Series]:
+        known = {name: to_floats(values) for name, values in list_known(batch).items()}
+        sides = ((name, known[f"{BEFORE}{name}"], known[f"{AFTER}{name}"]) for name in possible)
+        return {name: pl.Series(scales[name].multiply(*both)) for name, *both in sides}
 
-    def add_squares(before: Floats, after: Floats) -> list[list[float]]:
-        sides = list_sides(before, after)
-        return [exact_sum((v - mean) ** 2) for v, mean in zip(sides, means, strict=True)]
-
-    squares = [
-        math.fsum(chain.from_iterable(terms))
-        for terms in zip(*pair.gather(add_squares), strict=True)
-    ]
-    spreads = [
-        # A mean of equal values may miss them by a last bit.
-        math.sqrt(total / (count - 1)) if count > 1 and min(column[2]) < max(column[3]) else 0.0
-        for total, count, column in zip(squares, counts, sums, strict=True)
-    ]
-    scales = [
-        Rescaling(means[j], spreads[j], means[width + j], spreads[width + j]) for j in range(width)
-    ]
-
-    def multiply(before: Floats, after: Floats) -> list[list[float]]:
-        sides = list_sides(before, after)
-        return [
-            exact_sum(scale.multiply(sides[j], sides[width + j])) if scale.possible else []
-            for j, scale in enumerate(scales)
-        ]
-
-    products = zip(*pair.gather(multiply), strict=True)
+    total: list[Summary] = [Total()]
+    products = pair.engine.aggregate(
+        pair.pairs, dict.fromkeys(possible, total), derive=multiply, reads=columns
+    )
     return [
-        scale.turn(math.fsum(chain.from_iterable(terms)))
-        for scale, terms in zip(scales, products, strict=True)
+        scales[name].turn(products[name]["total"] if name in products else 0.0) for name in names
     ]
