@@ -63,6 +63,8 @@ class Trial:
     in_sample : what its success is where it can only be tried on some of the records (on a
         cluster): "overstated", since people are rarer there, so that too much of it decides
         nothing; "as it is"; or "unknown", so that it is not tried.
+    looks_for : its parameter that says for how many people it looks, among all others. Of many
+        records it looks for few first, and for more where these do not decide.
     """
 
     needs: tuple[str, ...] | None = None
@@ -71,6 +73,7 @@ class Trial:
     unremarkable: float | Literal["by k"] | None = None
     seconds: float = 1.0
     in_sample: Literal["overstated", "as it is", "unknown"] = "overstated"
+    looks_for: str = ""
 
 
 class Measure(ABC):

@@ -24,7 +24,6 @@ from sfumato.engines.local import find_class_of_each, find_positions
 from sfumato.errors import MethodError
 from sfumato.io import frames
 from sfumato.kernels.arrays import AnyIntegers, Codes, Integers
-from sfumato.kernels.memory import split_rows
 from sfumato.schema import Column
 
 FEWEST_OF_LEVEL = 10
@@ -93,28 +92,15 @@ def encode(
 
 
 def _encode_text(values: pl.Series) -> Coded:
-    """Text by its dictionary, in the order of appearance; the fastest way for many records."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    codes = np.empty(len(values), np.int32)
-    # Part by part, since Arrow holds texts in another form; then the dictionaries become one.
-    parts = list(split_rows(len(codes))) or [slice(0, 0)]
-    dictionaries = []
-    for part in parts:
-        array = values[part].to_arrow(compat_level=pl.CompatLevel.oldest())
-        encoded: Any = pc.dictionary_encode(array.cast(pa.large_string()))
-        codes[part] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        dictionaries.append(pl.Series(values.name, encoded.dictionary, dtype=pl.String))
-    if len(parts) == 1:
-        return Coded(codes, dictionaries[0])
-    texts = pl.concat(dictionaries)
-    levels = texts.unique(maintain_order=True)
-    position = find_positions(texts, levels).to_numpy()
-    starts = np.cumsum([0, *map(len, dictionaries)])
-    for part, start, end in zip(parts, starts[:-1], starts[1:], strict=True):
-        codes[part] = np.append(position[start:end], np.int32(-1))[codes[part]]
-    return Coded(codes, levels)
+    """Text in the order of appearance, by the table that all columns of text share."""
+    kinds = values.cast(pl.Categorical)
+    levels = kinds.drop_nulls().unique(maintain_order=True)
+    numbers = levels.to_physical().to_numpy()
+    # The last is that of missing values.
+    code_of = np.full(int(numbers.max(initial=0)) + 2, -1, np.int32)
+    code_of[numbers] = np.arange(len(numbers))
+    number_of_each = kinds.to_physical().fill_null(len(code_of) - 1).to_numpy()
+    return Coded(code_of[number_of_each], levels.cast(pl.String))
 
 
 def encode_unordered(values: pl.Series) -> tuple[Codes, int]:

@@ -287,8 +287,9 @@ def _forget_hidden_cells(column: pl.Series) -> pl.Series:
 
 
 def _copy_texts(column: pl.Series) -> pl.Series:
-    copied = column.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return pl.Series(column.name, copied, dtype=column.dtype)
+    if column.dtype == pl.Binary:
+        return pl.Series(column.name, column.to_list(), dtype=pl.Binary)
+    return column + ""  # a sum is written anew, text by text
 
 
 def _strip_arrow(table: Any) -> Any:

@@ -112,7 +112,11 @@ class AttributeInference(Measure):
         "own record.",
     )
     trial = Trial(
-        needs=("quasi", "sensitive"), number="inference_gain", acceptable="by k", seconds=9.0
+        needs=("quasi", "sensitive"),
+        number="inference_gain",
+        acceptable="by k",
+        seconds=9.0,
+        looks_for="individuals",
     )
     examples = (
         {},

@@ -13,8 +13,9 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
+from sfumato.kernels.orders import order_by_content
 from sfumato.measure import AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
@@ -61,13 +62,14 @@ class Averaging(Measure):
 
     Where persons have several rows, h counts other persons, and the best row of a person counts.
     Every row is compared with all others: of more than about 30,000 rows only some persons are
-    looked for, and the interval is wider.
+    looked for, and the interval is wider. Where each has one row, as many as `individuals` says.
 
     Parameters
     ----------
     variables : the numbers that have noise; the attacker knows their exact values.
     releases : how many releases under different keys are averaged.
     p : how few persons nearer than the one found are too few.
+    individuals : how many persons are looked for, at most, among all.
     tiers : other tiers of the release that the attacker has under each key, each as its noise
         variance over that of this one. Tiers are nested, so only the best of them counts, once.
 
@@ -112,6 +114,7 @@ class Averaging(Measure):
     variables: Annotated[list[str], Field(min_length=1)]
     releases: list[Annotated[int, Field(ge=2)]] = Field(default_factory=lambda: [2, 4, 10])
     p: Annotated[int, Field(ge=1)] = 3
+    individuals: Annotated[int, Field(ge=1)] = 20_000
     tiers: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] | None = None
 
     def __post_init__(self) -> None:
@@ -180,6 +183,7 @@ class Averaging(Measure):
         # The mean of n independent draws has noise of 1 / sqrt(n) of the size.
         averaged = known.original + noise / math.sqrt(releases)
         where = space(known, averaged, standardise=True, distance="euclidean", owner=self.name)
+        among = _draw(known.original, self.individuals)
         weighed = weigh_by_noise(where, estimate_noise(known, where, averaged))
         by_attacker: Found = {}
         for words, attacker in {_PLAIN: where, **weighed}.items():
@@ -199,6 +203,7 @@ class Averaging(Measure):
                     attacker.original,
                     attacker.released,
                     attacker.scale,
+                    among=among,
                     cap=self.p,
                     sizes=attacker.sizes,
                 )
@@ -234,6 +239,15 @@ class Averaging(Measure):
                 }
             )
         return pl.DataFrame(rows)
+
+
+def _draw(original: Floats, most: int) -> Mask | None:
+    """The persons who are looked for, whatever the order of the records; None: all."""
+    if len(original) <= most:
+        return None
+    drawn = np.zeros(len(original), bool)
+    drawn[order_by_content(original.T)[:most]] = True
+    return drawn
 
 
 def _drop_missing_shares(shares: Floats) -> Floats:

@@ -24,8 +24,10 @@ from sfumato.parameters import format_value, parameters
 from sfumato.risk._persons import COUNTS_PERSONS
 from sfumato.risk.attacks.assignment import assign_all
 from sfumato.risk.attacks.attacker_view import (
+    RecordKinds,
     VariableView,
     compute_costs,
+    compute_costs_of_kinds,
     is_within,
     sample_persons,
     sample_records,
@@ -131,7 +133,7 @@ class MixedLinkage(Measure):
         sentence="Somebody who knows exactly {variables_list} picks the right record for {success} "
         "of the people. A blind guess would be right for {control}.",
     )
-    trial = Trial(needs=("quasi",), acceptable="by k", seconds=8.0)
+    trial = Trial(needs=("quasi",), acceptable="by k", seconds=8.0, looks_for="individuals")
     odd = {"one row": 1}
     examples = (
         {},
@@ -279,28 +281,39 @@ def _link_persons(
 ) -> _Links:
     """Each row's chance of being linked to a record of the same person."""
     chances, distances = [], []
-    for batch, cost in compute_costs(
-        views, [view.persons for view in views], rows, what="measuring links", by_noise=by_noise
+    kinds, known = RecordKinds.find(views), [view.persons for view in views]
+    there = kinds.of if present is None else kinds.of[present]
+    sizes = np.bincount(there, minlength=len(kinds.first))
+    for batch, cost in compute_costs_of_kinds(
+        views, known, rows, kinds, what="measuring links", by_noise=by_noise
     ):
-        batch_chances, nearest = _link_batch(cost, batch, owners, present)
+        cost[:, sizes == 0] = np.inf  # nobody of this kind is in the file
+        batch_chances, nearest = _link_batch(cost, batch, owners, present, kinds, sizes)
         chances.append(batch_chances)
         distances.append(nearest)
     return _Links(np.concatenate(chances), np.concatenate(distances))
 
 
 def _link_batch(
-    cost: Floats, batch: Positions, owners: Integers | None, present: Mask | None
+    cost: Floats,
+    batch: Positions,
+    owners: Integers | None,
+    present: Mask | None,
+    kinds: RecordKinds,
+    sizes: Integers,
 ) -> tuple[Floats, Floats]:
     """The chance of each person to be linked rightly, and the distance of the nearest record."""
-    if present is not None:
-        cost = np.where(present, cost, np.inf)
     least = cost.min(axis=1, keepdims=True)
     nearest = is_within(cost, least)
     if owners is not None:
-        return share_own(nearest, owners[batch], owners), least[:, 0]
+        # Whoever's no record is in the file is nobody's.
+        whose = owners if present is None else np.where(present, owners, -1)
+        return share_own(nearest[:, kinds.of], owners[batch], whose), least[:, 0]
     # Among several equally near ones each is taken with the same chance.
-    includes_own = nearest[np.arange(len(batch)), batch]
-    return np.where(includes_own, 1 / nearest.sum(axis=1), 0.0), least[:, 0]
+    includes_own = nearest[np.arange(len(batch)), kinds.of[batch]]
+    if present is not None:
+        includes_own &= present[batch]
+    return np.where(includes_own, 1 / (nearest @ sizes), 0.0), least[:, 0]
 
 
 def _tabulate_subsets(

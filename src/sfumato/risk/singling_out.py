@@ -132,6 +132,7 @@ class SinglingOut(Measure):
         acceptable=0.67,
         unremarkable="by k",
         seconds=16.0,
+        looks_for="individuals",
     )
     odd = {"one row": 1}
     examples = (

@@ -40,6 +40,10 @@ _WIDE = 25
 """Variables from which on their pairs cost more than they do."""
 SAMPLE = 20_000
 """Records on a cluster on which an attack is tried that does not run there."""
+_MANY = 20_000
+"""Records from which on few people are looked for first."""
+_LOOKS = (125, 500)
+"""For how many people an attack looks before it looks for as many as it states."""
 _LEDGER = Untouched.name
 _USUAL_K = 5
 
@@ -162,8 +166,52 @@ def try_attacks(
             evidence[label] = Evidence.failed(attack.name, "pair", why)
     if not frames.is_in_memory(released.frame):
         return {**_try_elsewhere(chosen, original, released, plan), **evidence}
-    tried_now = take_measures(chosen, original, released, progress=current_progress())
-    return {**tried_now, **evidence}
+    return {**_look_for_more(chosen, original, released, plan), **evidence}
+
+
+def _look_for_more(
+    chosen: Mapping[str, Measure], original: Dataset, released: Dataset, plan: Plan
+) -> dict[str, Evidence]:
+    """Try attacks; of many records those that look for people look for few of them first.
+
+    Where these decide, by a wide margin, nothing is learnt from more. All other people are the
+    crowd each time, and whoever was looked for is looked for again: the rates are those of one
+    sample that grows.
+    """
+    evidence: dict[str, Evidence] = {}
+    for people in _LOOKS if len(released) > _MANY else ():
+        fewer = {
+            label: replace(attack, **{attack.trial.looks_for: people})  # type: ignore[type-var]
+            for label, attack in chosen.items()
+            if attack.trial
+            and attack.trial.looks_for
+            and label not in evidence
+            and getattr(attack, attack.trial.looks_for) > people
+        }
+        tried = take_measures(fewer, original, released, progress=current_progress())
+        evidence |= {label: item for label, item in tried.items() if _is_decided(item, plan)}
+    others = {label: attack for label, attack in chosen.items() if label not in evidence}
+    evidence |= take_measures(others, original, released, progress=current_progress())
+    # What stands for an attack that is worked out again, `..._filled_in`, comes with it.
+    return {label: evidence[label] for label in dict.fromkeys((*chosen, *evidence))}
+
+
+def _is_decided(evidence: Evidence, plan: Plan) -> bool:
+    """Whether twice the margin of the sample would change nothing.
+
+    The verdict rests on the end of a 95 % interval. Twice as far from the rate is about a chance
+    of 1 in 10,000, so that several looks allow no more than one would.
+    """
+    from sfumato.run.lights import find_limits, judge_attacks
+
+    for judgement in judge_attacks(plan, {evidence.name: evidence}):
+        rate, at_worst = evidence.number(judgement.target.name), judgement.number
+        remarkable, acceptable = find_limits(judgement, evidence, plan)
+        clearly_met = at_worst + (at_worst - rate) <= remarkable
+        clearly_missed = rate - (at_worst - rate) > acceptable
+        if not (clearly_met or clearly_missed):
+            return False
+    return evidence.computed
 
 
 def _try_elsewhere(

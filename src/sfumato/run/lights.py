@@ -324,7 +324,8 @@ def light_attacks(
     light = light.dim(
         describe_success(judgement, tried)
         for judgement in judged
-        if judgement.met and judgement.number > _find_unremarkable(judgement, tried, plan)
+        if judgement.met
+        and judgement.number > find_limits(judgement, tried[judgement.measure], plan)[0]
     )
     return light.dim(_list_fingerprints(tried))
 
@@ -356,13 +357,14 @@ def _list_untried_attacks(
     return reasons
 
 
-def _find_unremarkable(judgement: Judgement, tried: Mapping[str, Evidence], plan: Plan) -> float:
-    """The most that is not worth a second look."""
-    trial = catalogue.measure(tried[judgement.measure].name).trial or Trial()
-    barely = BARELY * (judgement.target.most or 0.0)
-    if trial.unremarkable is None:
-        return barely
-    return min(barely, _limit(trial.unremarkable, plan))
+def find_limits(judgement: Judgement, evidence: Evidence, plan: Plan) -> tuple[float, float]:
+    """The most that is not worth a second look, and the most that is acceptable."""
+    trial = catalogue.measure(evidence.name).trial or Trial()
+    acceptable = judgement.target.most or 0.0
+    limits = [BARELY * acceptable]
+    if trial.unremarkable is not None:
+        limits.append(_limit(trial.unremarkable, plan))
+    return min(limits), acceptable
 
 
 def _list_fingerprints(tried: Mapping[str, Evidence]) -> list[str]:

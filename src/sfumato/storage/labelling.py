@@ -38,9 +38,10 @@ def _label(values: pl.Series, column: Column, source: Source) -> Reading:
     label = column.label or reading.label
     if label and column.generalised and values.dtype == pl.String:
         label += " (ranges or sets)"
+    cells = values.unique().drop_nulls().sort().to_list() if labels else []
     texts = {
         value: text
-        for value in values.unique().drop_nulls().sort().to_list()
+        for value in cells
         if (text := _name_cell(format_value(value), labels, generalised=column.generalised))
     }
     return replace(reading, label=label, values=texts, missing_codes=column.missing)
@@ -55,7 +56,7 @@ def _name_cell(cell: str, labels: Mapping[str, str], *, generalised: bool) -> st
     >>> [_name_cell(cell, labels, generalised=True) for cell in ("2", "{1;3}", "[1;3]", "*", "7")]
     ['middle', 'low or high', 'low to high', 'any value', '']
     """
-    if cell in labels or not labels or not generalised:
+    if cell in labels or not generalised:
         return labels.get(cell, "")
     if cell == WILDCARD:
         return "any value"

@@ -338,13 +338,6 @@ def declare_cells(data: Dataset, tables: Mapping[str, pl.Series]) -> Schema:
     return schema
 
 
-def _get_index(numbers: AnyIntegers) -> pl.Series:
-    """Numbers from 0 on as polars gathers by, not copied where they have 32 bits."""
-    import pyarrow as pa
-
-    return pl.Series(pa.array(numbers.astype(np.int32, copy=False).view(np.uint32)))
-
-
 def show_cells(
     data: Dataset, released: dict[str, ClusterCells], cluster: AnyIntegers, engine: Engine
 ) -> Dataset:
@@ -353,7 +346,7 @@ def show_cells(
     tables = {name: cells.to_table(name) for name, cells in released.items()}
 
     def write(clusters: AnyIntegers) -> pl.DataFrame:
-        index = _get_index(clusters)
+        index = pl.Series(clusters.astype(np.uint32))
         return pl.DataFrame([table.gather(index) for table in tables.values()])
 
     if engine.in_batches:

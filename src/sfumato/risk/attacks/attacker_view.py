@@ -108,6 +108,15 @@ class OrderedView:
             means[cell] = float(members.mean())
         return [self.low(), self.high(), np.asarray(self.cells.per_record(means))]
 
+    @cached_property
+    def kinds(self) -> Integers:
+        """The same number for records whose cells are the same."""
+        means = np.zeros(len(self.cells.low))
+        for cell, members in self.cells.sets.items():
+            means[cell] = float(members.mean())
+        numbers = number_rows([self.cells.low, self.cells.high, means])
+        return numbers if self.cells.of is None else numbers[self.cells.of]
+
     def guess(self) -> Floats:
         """What each released record says of a person: the middle of its cell."""
         return self.cells.midpoints()
@@ -247,6 +256,11 @@ class CategoricalView:
         rank = np.full(len(texts) + 1, -1.0)
         rank[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
         return [rank[self.cells.of]]
+
+    @cached_property
+    def kinds(self) -> Integers:
+        """The same number for records whose cells are the same."""
+        return self.content()[0].astype(np.int64)
 
     def guess(self) -> Floats:
         """What each released record says of a person: its level, NaN where it may be several."""
@@ -483,6 +497,18 @@ def _fit_their_cell(view: CategoricalView, rows: Positions) -> Mask:
     return np.isin(cell * width + view.persons[rows].astype(np.int64), pairs)
 
 
+def number_rows(columns: Sequence[Floats | Integers]) -> Integers:
+    """The same number, from 0, for rows that are equal in all columns."""
+    numbers = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        if len(column) and (column == column[0]).all():
+            continue
+        codes = np.unique(column, return_inverse=True)[1].ravel()
+        numbers = numbers * (int(codes.max(initial=0)) + 1) + codes
+        numbers = np.unique(numbers, return_inverse=True)[1].ravel()
+    return numbers
+
+
 def _read_single_levels(cells: LevelSets) -> Floats:
     single = cells.single_levels()
     return np.where(single < 0, np.nan, single)[cells.of]
@@ -514,6 +540,49 @@ def sample_persons(views: Sequence[VariableView], owners: Integers, most: int) -
     return order[np.isin(owners[order], persons)]
 
 
+@dataclass(frozen=True, eq=False)
+class RecordKinds:
+    """Released records that are equally far from everybody, since all their cells are the same.
+
+    Parameters
+    ----------
+    of : the kind of each record.
+    first : a record of each kind.
+    order, starts : the records kind after kind, and where each kind begins, and the end.
+    """
+
+    of: Integers = field(repr=False)
+    first: Positions = field(repr=False)
+    order: Positions = field(repr=False)
+    starts: Positions = field(repr=False)
+
+    @classmethod
+    def find(cls, views: Sequence[VariableView]) -> RecordKinds:
+        """Those of a release; where nearly all records differ, each is a kind."""
+        count = len(views[0].shows_value())
+        everybody = np.arange(count)
+        alone = cls(everybody, everybody, everybody, np.arange(count + 1))
+        if any(view.cells.of is None for view in views):
+            return alone
+        of = number_rows([view.cells.of for view in views if view.cells.of is not None])
+        sizes = np.bincount(of)
+        if len(sizes) >= _FEW_KINDS * count:
+            return alone
+        order = np.argsort(of, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        return cls(of, order[starts[:-1]], order, starts)
+
+    @property
+    def sizes(self) -> Integers:
+        """How many records there are of each kind."""
+        return np.diff(self.starts)
+
+    def list_records(self, kinds: Positions) -> Positions:
+        """All records of some kinds."""
+        parts = [self.order[self.starts[kind] : self.starts[kind + 1]] for kind in kinds.tolist()]
+        return np.concatenate(parts) if parts else self.order[:0]
+
+
 def compute_costs(
     views: Sequence[VariableView],
     persons: Sequence[Floats],
@@ -527,35 +596,33 @@ def compute_costs(
     `persons` holds the values of the persons, a column per variable. With `by_noise`, the attacker
     knows how values were changed, and takes the likelihood.
     """
+    kinds = RecordKinds.find(views)
+    for batch, cost in compute_costs_of_kinds(
+        views, persons, rows, kinds, what=what, by_noise=by_noise
+    ):
+        yield batch, cost if len(kinds.first) == len(kinds.of) else cost[:, kinds.of]
+
+
+def compute_costs_of_kinds(
+    views: Sequence[VariableView],
+    persons: Sequence[Floats],
+    rows: Positions,
+    kinds: RecordKinds,
+    *,
+    what: str,
+    by_noise: bool = False,
+) -> Iterator[tuple[Positions, Floats]]:
+    """The same for each kind of released records, which takes less where many are alike."""
     measures = [view.weigh_by_noise() if by_noise else view.costs for view in views]
     report = current_progress()
-    released = len(views[0].shows_value())
-    records, kind_of = _find_kinds(views, released)
-    step = max(1, _AT_ONCE // max(released, 1))
+    step = max(1, _AT_ONCE // max(len(kinds.of), 1))
     for start in range(0, len(rows), step):
         batch = rows[start : start + step]
-        total = np.zeros((len(batch), len(records)))
+        total = np.zeros((len(batch), len(kinds.first)))
         for measure, values in zip(measures, persons, strict=True):
-            total += measure(values[batch], records)
+            total += measure(values[batch], kinds.first)
         report(what, start + len(batch), len(rows))
-        yield batch, total if kind_of is None else total[:, kind_of]
-
-
-def _find_kinds(
-    views: Sequence[VariableView], released: int
-) -> tuple[Positions, npt.NDArray[np.int64] | None]:
-    """A released record of each kind, and the kind of each; None where nearly all differ.
-
-    All records of a class are equally far from everybody, so that a distance is taken once.
-    """
-    kind_of = np.zeros(released, np.int64)
-    for view in views:
-        if view.cells.of is None:
-            return np.arange(released), None
-        pairs = kind_of * (int(view.cells.of.max(initial=0)) + 1) + view.cells.of
-        kind_of = np.unique(pairs, return_inverse=True)[1]
-    kinds, first = np.unique(kind_of, return_index=True)
-    return (first, kind_of) if len(kinds) < _FEW_KINDS * released else (np.arange(released), None)
+        yield batch, total
 
 
 def is_within(distance: Floats, limit: Any) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
-from sfumato.risk.attacks.attacker_view import OrderedView, VariableView, compute_costs, is_within
+from sfumato.risk.attacks.attacker_view import (
+    OrderedView,
+    VariableView,
+    compute_costs,
+    is_within,
+    number_rows,
+)
 
 _NEARLY_ALL = 0.95
 """Of the changed records, the share with a copy from which a secret counts as averaged."""
@@ -125,10 +131,10 @@ def find_averaged_classes(
     every record whose secret was changed has another one with the same cells. Noise, exchanged
     categories and untouched secrets leave no such copies.
     """
-    known = _number_rows([column for view in views for column in view.content()])
+    known = number_rows([view.kinds for view in views])
     averaged = {}
     for which, secret in enumerate(secrets):
-        cell = _number_rows(secret.content())
+        cell = secret.kinds
         changed = _is_changed(secret)
         if not changed.any():
             continue
@@ -146,16 +152,6 @@ def find_averaged_classes(
         if codes:
             averaged[which] = AveragedClasses(codes, tuple(map(_sort_by_class, codes)))
     return averaged
-
-
-def _number_rows(columns: Sequence[Floats]) -> Integers:
-    """The same number for records that are equal in all columns."""
-    numbers = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        codes = np.unique(column, return_inverse=True)[1].ravel()
-        numbers = numbers * (int(codes.max(initial=0)) + 1) + codes
-        numbers = np.unique(numbers, return_inverse=True)[1].ravel()
-    return numbers
 
 
 def _is_changed(secret: VariableView) -> Mask:
@@ -182,17 +178,24 @@ def _pool_without(
     distance: Floats, left_out: Positions | list[int], nearest: int
 ) -> Positions | None:
     """The nearest records without some of them; None where nobody is left."""
-    remaining = distance.copy()
-    remaining[left_out] = np.inf
-    return _pool(remaining, nearest) if np.isfinite(remaining).any() else None
+    own = distance[left_out]
+    distance[left_out] = np.inf
+    limit = _reach(distance, nearest)
+    pool = np.flatnonzero(is_within(distance, limit)) if limit < np.inf else None
+    distance[left_out] = own
+    return pool
 
 
 def _pool(distance: Floats, nearest: int) -> Positions:
     """The nearest records, and all that are as near as the last of them."""
-    # The excluded own record is infinitely far, and never among the nearest.
-    last = min(nearest, int(np.isfinite(distance).sum())) - 1
-    limit = distance.min() if last <= 0 else np.partition(distance, last)[last]
-    return np.flatnonzero(is_within(distance, limit))
+    return np.flatnonzero(is_within(distance, _reach(distance, nearest)))
+
+
+def _reach(distance: Floats, nearest: int) -> float:
+    """How far the last of the nearest is; who is left out is infinitely far."""
+    if nearest > 1 and (last := min(nearest, int(np.isfinite(distance).sum())) - 1) > 0:
+        return float(np.partition(distance, last)[last])
+    return float(distance.min())
 
 
 def _right(view: VariableView, guesses: Floats, truth: float, tolerance: float) -> float:

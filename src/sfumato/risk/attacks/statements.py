@@ -197,8 +197,7 @@ def _choose_test(view: VariableView, form: Form, records: Positions) -> CellTest
             )
 
         return tail
-    content = np.array(view.content())
-    kinds = np.unique(content, axis=1, return_inverse=True)[1].ravel()[records]
+    kinds = view.kinds[records]
 
     def cell(position: int) -> tuple[Test, Test] | None:
         if not known[position]:
