@@ -127,7 +127,7 @@ def kill_writer(monkeypatch, out, ledger, *, before: bool) -> None:
     with monkeypatch.context() as patch:
         if before:
             patch.setattr(writing, "put_folder_in_place", stop)
-        patch.setattr(composing, "settle_entry", stop)
+        patch.setattr(composing, "_settle_entry", stop)
         patch.setattr(Ledger, "remove", lambda *_: None)
         patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         with pytest.raises(KeyboardInterrupt):
@@ -172,7 +172,7 @@ def test_a_writer_that_was_killed_after_it_replaced_a_release(tmp_path, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(composing, "settle_entry", stop)
+        patch.setattr(composing, "_settle_entry", stop)
         patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         with pytest.raises(KeyboardInterrupt):
             protect_ages(3).write(out, overwrite=True, ledger=ledger)
