@@ -22,7 +22,8 @@ from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.tables.lattice import Lattice
 from sfumato.progress import current_progress
 
-_OPTIMAL, _UNBOUNDED = 0, 3
+_ZERO = 1e-9
+"""Ends within the solver's tolerance of zero are zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +61,9 @@ def compute_feasibility_intervals(
     for cells, matrix, right in _split_components(
         lattice, np.where(hidden, 0.0, shown) / scale, hidden
     ):
+        attacker = _Attacker(matrix, right, nonnegative=nonnegative)
         for index, cell in enumerate(cells):
-            low[cell] = scale * _find_end(matrix, right, index, 1.0, nonnegative=nonnegative)
-            high[cell] = scale * _find_end(matrix, right, index, -1.0, nonnegative=nonnegative)
+            low[cell], high[cell] = (scale * end for end in attacker.find_ends(index))
             done += 1
             progress("attacking the table", done, total)
     return FeasibilityIntervals(low, high)
@@ -90,20 +91,55 @@ def _split_components(
         yield cells[members], columns[rows], right[rows]
 
 
-def _find_end(matrix: Any, right: Floats, index: int, sign: float, *, nonnegative: bool) -> float:
-    from scipy.optimize import linprog
+class _Attacker:
+    """Linear programmes over the same hidden cells, each begun where the one before ended."""
 
-    # Sign 1 minimises the cell, sign -1 maximises it.
-    objective = np.zeros(matrix.shape[1])
-    objective[index] = sign
-    bounds = (0 if nonnegative else None, None)
-    solution = linprog(objective, A_eq=matrix, b_eq=right, bounds=bounds, method="highs")
-    if solution.status == _UNBOUNDED:
-        return -sign * np.inf
-    if solution.status != _OPTIMAL:
-        raise MeasureError(
-            "The cells that are shown do not add up to the margins, so no attack can be tried.",
-            hint="do the cells and the margins come from the same table?",
-        )
-    # Ends within the solver's tolerance of zero are zero.
-    return 0.0 if abs(solution.fun) < 1e-9 else float(sign * solution.fun)  # noqa: PLR2004
+    def __init__(self, matrix: Any, right: Floats, *, nonnegative: bool) -> None:
+        import highspy
+
+        rows, cells = matrix.shape
+        columns = matrix.tocsc()
+        model = highspy.HighsLp()
+        model.num_row_, model.num_col_ = rows, cells
+        model.col_cost_ = np.zeros(cells)
+        model.col_lower_ = np.full(cells, 0.0 if nonnegative else -np.inf)
+        model.col_upper_ = np.full(cells, np.inf)
+        model.row_lower_ = model.row_upper_ = right
+        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        model.a_matrix_.start_ = columns.indptr
+        model.a_matrix_.index_ = columns.indices
+        model.a_matrix_.value_ = columns.data
+        self._status = highspy.HighsModelStatus
+        self._solver = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._solver.silent()
+        # A new objective leaves the last table possible: primal simplex goes on from there.
+        self._solver.setOptionValue("presolve", "off")
+        self._solver.setOptionValue("solver", "simplex")
+        self._solver.setOptionValue("simplex_strategy", 4)
+        self._solver.passModel(model)
+        # Cells that were zero in a table that the attacker found need no search for their lowest.
+        self._seen_empty = np.zeros(cells, bool)
+        self._nonnegative = nonnegative
+
+    def find_ends(self, index: int) -> tuple[float, float]:
+        """The least and the most that a cell can hold."""
+        low = 0.0 if self._seen_empty[index] else self._find_end(index, 1.0)
+        return low, self._find_end(index, -1.0)
+
+    def _find_end(self, index: int, sign: float) -> float:
+        # Sign 1 minimises the cell, sign -1 maximises it.
+        self._solver.changeColCost(index, sign)
+        self._solver.run()
+        status = self._solver.getModelStatus()
+        self._solver.changeColCost(index, 0.0)
+        if status == self._status.kUnbounded:
+            return -sign * np.inf
+        if status != self._status.kOptimal:
+            raise MeasureError(
+                "The cells that are shown do not add up to the margins, so no attack can be tried.",
+                hint="do the cells and the margins come from the same table?",
+            )
+        table = np.array(self._solver.getSolution().col_value)
+        if self._nonnegative:
+            self._seen_empty |= table < _ZERO
+        return 0.0 if abs(table[index]) < _ZERO else float(table[index])
