@@ -23,9 +23,9 @@ from sfumato.cells.notation import (
     SET,
     WILDCARD,
     group_members,
-    is_generalised,
     mark_literal_values,
     mark_literals,
+    reads_as_notation,
 )
 from sfumato.errors import DataError
 from sfumato.io.frames import to_canonical_text
@@ -107,9 +107,9 @@ def group_names(column: Column) -> set[str]:
 
 def are_levels(texts: Sequence[str], column: Column) -> list[bool]:
     """Which texts are levels by themselves, and not sets, ranges, masks, groups or `*`."""
-    generalised = {WILDCARD, *group_names(column)}
+    groups = group_names(column)
     texts = mark_literals(texts, column)
-    return [text not in generalised and not is_generalised(text) for text in texts]
+    return [text not in groups and not reads_as_notation(text) for text in texts]
 
 
 def list_levels(texts: Sequence[str], column: Column, name: str, *, ordered: bool) -> list[str]:
@@ -157,27 +157,22 @@ def read_level_sets(values: pl.Series, levels: Sequence[str], column: Column) ->
     texts = mark_literals(written.levels.to_list(), column)
     # Without declared levels nothing says what a range of them holds.
     known = replace(column, domain=tuple(levels)) if column.levels else column
-    runs = encode_level_cells([*levels, *texts], known, values.name)
-    # The levels come first, each with a code of its own; after them the cells.
-    begin = runs.starts[len(levels)]
-    codes = runs.low[runs.starts[: len(levels)]]
-    order = np.argsort(codes, kind="stable")
-    low, high = runs.low[begin:], runs.high[begin:]
-    first = np.searchsorted(codes[order], low)
-    sizes = np.searchsorted(codes[order], high, side="right") - first
-    # All levels of every run, run after run, then sorted within their cell.
-    cell_of_run = np.repeat(np.arange(len(texts)), np.diff(runs.starts[len(levels) :]))
-    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    members = order[np.repeat(first, sizes) + within]
-    cell = np.repeat(cell_of_run, sizes)
-    counts = np.append(np.bincount(cell, minlength=len(texts)), len(levels))
-    width = np.bincount(cell_of_run, high - low + 1, len(texts))
+    # The levels come first, each a leaf of its own; after them the cells.
+    leaves = _resolve_cells([*levels, *texts], known, values.name)
+    begin = len(levels)
+    level_of_leaf = np.full(leaves.size, -1, np.int64)
+    level_of_leaf[leaves.members[leaves.starts[:begin]]] = np.arange(begin)
+    sizes = np.diff(leaves.starts[begin:])
+    level = level_of_leaf[leaves.members[leaves.starts[begin] :]]
+    cell = np.repeat(np.arange(len(texts)), sizes)[level >= 0]
+    counts = np.bincount(cell, minlength=len(texts))
+    members = np.sort(cell * begin + level[level >= 0]) % max(begin, 1)
     return LevelSets(
         # After the last text comes missing, whose code is -1.
         of=look_up(np.append(written.codes, np.int32(len(texts))), cells.codes),
-        levels=np.concatenate([members[np.lexsort((members, cell))], np.arange(len(levels))]),
-        starts=np.concatenate([[0], np.cumsum(counts)]),
-        beyond=np.append(width > counts[:-1], False),
+        levels=np.concatenate([members, np.arange(begin)]),
+        starts=np.concatenate([[0], np.cumsum(counts), [len(members) + begin]]),
+        beyond=np.append(sizes > counts, False),
         texts=texts,
     )
 
@@ -254,30 +249,77 @@ class CodeRuns(NamedTuple):
 
 def encode_level_cells(texts: Sequence[str], column: Column, name: str) -> CodeRuns:
     """Number the leaves so that as many cells as possible are one interval of codes."""
+    return _split_into_runs(_renumber(_resolve_cells(texts, column, name)))
+
+
+class _CellLeaves(NamedTuple):
+    """The leaves of each cell, cell after cell, each rising; and how many leaves there are."""
+
+    members: Integers
+    starts: Integers
+    size: int
+
+
+def _resolve_cells(texts: Sequence[str], column: Column, name: str) -> _CellLeaves:
+    """The leaves that each cell stands for; none stands for nothing."""
     groups = group_members(column)
     declared = mark_literals([str(level) for level in column.levels or ()], column)
-    leaves = _list_leaves(texts, declared, groups, column.hierarchy or ())
-    number = {leaf: index for index, leaf in enumerate(leaves)}
     known = {*groups, *declared}
-    masks = {text: mask for text in texts if text not in known and (mask := _parse_mask(text))}
-    under, size = _group_by_mask(leaves, masks, more=not declared)
-    size = max(size, 1)  # a wildcard stands for something, even where nothing is known
-    sets = []
-    for text in texts:
+    # Nearly all cells are a value or a set, and are taken apart together.
+    cells = pl.Series(texts, dtype=pl.String)
+    others = [
+        cell
+        for cell, text in enumerate(texts)
+        if text == WILDCARD
+        or text in groups
+        or (text not in known and reads_as_notation(text) and not SET.fullmatch(text))
+    ]
+    common = _take_apart(cells, others, declared)
+    first = [level for level in declared if level not in groups]
+    leaves = _list_leaves(common["leaf"], first, column.hierarchy or ())
+    members = [encode(common["leaf"], leaves).codes.astype(np.int64)]
+    owners = [common["cell"].to_numpy().astype(np.int64)]
+    masks = {
+        text: mask
+        for text in dict.fromkeys(texts[cell] for cell in others)
+        if text not in known and (mask := _parse_mask(text))
+    }
+    listed = leaves.to_list() if others else []
+    under, size = _group_by_mask(listed, masks, more=not declared)
+    size = max(size, len(leaves), 1)  # `*` stands for something, even where nothing is known
+    number = {leaf: index for index, leaf in enumerate(listed)}
+    for cell in others:
+        text = texts[cell]
         if text == WILDCARD:
-            members = list(range(size))
+            found: Sequence[int] = range(size)
         elif text in masks:
-            members = under[text]
+            found = under[text]
         else:
-            values = groups.get(text) or _resolve_members(text, declared, name)
-            members = [number[leaf] for leaf in values]
-        if not members:
+            named = groups.get(text) or _resolve_range(text, declared, name)
+            found = [number[leaf] for leaf in named]
+        if not found:
             raise DataError(
                 f"Variable '{name}' has a cell that stands for none of its values.",
                 hint="declare all levels in the schema, or none.",
             )
-        sets.append(np.unique(np.array(members, np.int64)))
-    return _split_into_runs(_renumber(sets, size), size)
+        members.append(np.array(found, np.int64))
+        owners.append(np.full(len(found), cell))
+    keys = np.unique(np.concatenate(owners) * size + np.concatenate(members))
+    starts = np.searchsorted(keys, np.arange(len(texts) + 1) * size)
+    return _CellLeaves(keys % size, starts, size)
+
+
+def _take_apart(cells: pl.Series, others: Sequence[int], declared: Sequence[str]) -> pl.DataFrame:
+    """The values that cells name, except some cells: one, or those of a set."""
+    numbered = pl.DataFrame({"leaf": cells, "cell": np.arange(len(cells))})
+    numbered = numbered.filter(~pl.Series(np.isin(np.arange(len(cells)), others)))
+    text = pl.col("leaf")
+    # A declared level is a value even if it looks like something else.
+    is_set = text.str.starts_with("{") & text.str.ends_with("}") & ~text.is_in(list(declared))
+    sets = numbered.filter(is_set).with_columns(
+        text.str.slice(1).str.strip_suffix("}").str.split(";")
+    )
+    return pl.concat([numbered.filter(~is_set), sets.explode("leaf")])
 
 
 def _parse_mask(text: str) -> tuple[str, int] | None:
@@ -288,38 +330,26 @@ def _parse_mask(text: str) -> tuple[str, int] | None:
     return match[1], len(match[2])
 
 
-def _list_members(text: str) -> list[str]:
-    """The values that a cell names: one, those of a set, or none."""
-    if match := SET.fullmatch(text):
-        return match[1].split(";")
-    return [] if text == WILDCARD or _parse_mask(text) or RANGE.fullmatch(text) else [text]
-
-
-def _list_leaves(
-    texts: Sequence[str], declared: list[str], groups: dict[str, list[str]], named: Iterable[str]
-) -> list[str]:
+def _list_leaves(named: pl.Series, first: list[str], broader: Iterable[str]) -> pl.Series:
     """Declared levels in their order, then whatever else occurs, in the order of the text.
 
     Values that only the hierarchy names are leaves too: a wildcard stands for them. After a step
     that generalised, declared levels may be groups: those are no leaves.
     """
-    first = [level for level in declared if level not in groups]
-    more = set(named)
-    for text in texts:
-        if text not in groups and text not in first:
-            more.update(_list_members(text))
-    return [*first, *sorted(more.difference(first))]
+    begin = pl.Series("leaf", first, dtype=pl.String).unique(maintain_order=True)
+    more = pl.concat([named, pl.Series("leaf", list(broader), dtype=pl.String)]).unique()
+    return pl.concat([begin, more.filter(~more.is_in(first)).sort()])
 
 
-def _resolve_members(text: str, declared: list[str], name: str) -> list[str]:
-    """One value, the values of a set, or those of a range of declared levels.
+def _resolve_range(text: str, declared: list[str], name: str) -> list[str]:
+    """The values of a range of declared levels.
 
-    A declared level is a value even if it looks like something else. Where declared levels are
-    ranges themselves, a wider one runs from the first end of one to the last end of another.
+    Where declared levels are ranges themselves, a wider one runs from the first end of one to the
+    last end of another.
     """
-    match = None if text in declared else RANGE.fullmatch(text)
+    match = RANGE.fullmatch(text)
     if not match:
-        return [text] if text in declared else _list_members(text)
+        return []
     firsts: dict[str, int] = {}
     lasts: dict[str, int] = {}
     for index, level in enumerate(declared):
@@ -373,27 +403,35 @@ def _narrowest_mask(start: str, length: int, masks: Masks) -> str:
     return next((mask for mask in candidates if mask in masks), "")
 
 
-def _renumber(sets: list[Integers], size: int) -> list[Integers]:
+def _renumber(leaves: _CellLeaves) -> _CellLeaves:
     """Number leaves anew where that makes more cells intervals; nested cells all become so."""
-    if all(len(members) == members[-1] - members[0] + 1 for members in sets):
-        return sets
-    # Refine a partition of the leaves by one set after the other, the largest first.
-    block = np.zeros(size, np.int64)
-    several = [members for members in sets if 1 < len(members) < size]
-    for members in sorted(several, key=lambda members: (-len(members), members.tolist())):
-        refined = 2 * block + 1
-        refined[members] -= 1
-        block = np.unique(refined, return_inverse=True)[1].ravel()
+    members, starts, size = leaves
+    counts = np.diff(starts)
+    last = members[starts[1:] - 1]
+    if (counts == last - members[starts[:-1]] + 1).all():
+        return leaves
+    # Largest cells first: leaves in a cell stand before those that are not.
+    several = np.flatnonzero((counts > 1) & (counts < size)).tolist()
+    written = members.astype(">i8")  # its bytes have the order of the numbers
+    several.sort(
+        key=lambda cell: (-counts[cell], written[starts[cell] : starts[cell + 1]].tobytes())
+    )
+    of = np.repeat(np.arange(len(several)), counts[several])
+    leaf = np.concatenate([members[starts[cell] : starts[cell + 1]] for cell in several])
+    order = np.argsort(leaf, kind="stable")
+    ranks = np.split(of[order].astype(">i8"), np.cumsum(np.bincount(leaf, minlength=size))[:-1])
+    after_all = np.array(len(several), ">i8").tobytes()
+    keys = [cells.tobytes() + after_all for cells in ranks]
     number = np.empty(size, np.int64)
-    number[np.argsort(block, kind="stable")] = np.arange(size)
-    return [np.sort(number[members]) for members in sets]
+    number[sorted(range(size), key=keys.__getitem__)] = np.arange(size)
+    cell = np.repeat(np.arange(len(counts)), counts)
+    return _CellLeaves(np.sort(cell * size + number[members]) % size, starts, size)
 
 
-def _split_into_runs(sets: list[Integers], size: int) -> CodeRuns:
-    codes = np.concatenate(sets) if sets else np.zeros(0, np.int64)
+def _split_into_runs(leaves: _CellLeaves) -> CodeRuns:
+    codes, begins, size = leaves
     begins_run = np.ones(len(codes), bool)
     begins_run[1:] = np.diff(codes) != 1
-    begins = np.cumsum([0, *map(len, sets)])
     begins_run[begins[:-1]] = True
     ends_run = np.append(begins_run[1:], True)[: len(codes)]
     starts = np.append(0, np.cumsum(begins_run))[begins]

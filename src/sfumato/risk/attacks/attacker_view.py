@@ -29,7 +29,7 @@ from sfumato.cells.noise.description import level_codes
 from sfumato.data import Dataset
 from sfumato.engines import Combinations
 from sfumato.errors import DataError, MeasureError, SfumatoError
-from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
+from sfumato.kernels.arrays import AnyIntegers, Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.kernels.orders import order_by_content, scatter_numbers
 from sfumato.progress import current_progress
@@ -497,7 +497,7 @@ def _fit_their_cell(view: CategoricalView, rows: Positions) -> Mask:
     return np.isin(cell * width + view.persons[rows].astype(np.int64), pairs)
 
 
-def number_rows(columns: Sequence[Floats | Integers]) -> Integers:
+def number_rows(columns: Sequence[Floats | AnyIntegers]) -> Integers:
     """The same number, from 0, for rows that are equal in all columns."""
     numbers = np.zeros(len(columns[0]), np.int64)
     for column in columns:
