@@ -74,11 +74,7 @@ def test_runs_of_codes_overlap_where_cells_share_a_value(cells):
     low, high, starts, size = encode_level_cells(texts, Column(cells="generalised"), "v")
     leaves = {part for t in texts if t != "*" for part in t.strip("{}").split(";")}
     codes = [
-        {
-            code
-            for run in range(first, last)
-            for code in range(low[run], high[run] + 1)
-        }
+        {code for run in range(first, last) for code in range(low[run], high[run] + 1)}
         for first, last in pairwise(starts)
     ]
     named = [leaves if t == "*" else set(t.strip("{}").split(";")) for t in texts]
