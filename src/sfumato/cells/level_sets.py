@@ -22,10 +22,10 @@ from sfumato.cells.notation import (
     RANGE,
     SET,
     WILDCARD,
+    find_notation,
     group_members,
     mark_literal_values,
     mark_literals,
-    reads_as_notation,
 )
 from sfumato.errors import DataError
 from sfumato.io.frames import to_canonical_text
@@ -108,8 +108,8 @@ def group_names(column: Column) -> set[str]:
 def are_levels(texts: Sequence[str], column: Column) -> list[bool]:
     """Which texts are levels by themselves, and not sets, ranges, masks, groups or `*`."""
     groups = group_names(column)
-    texts = mark_literals(texts, column)
-    return [text not in groups and not reads_as_notation(text) for text in texts]
+    values = mark_literal_values(pl.Series(texts, dtype=pl.String), column)
+    return (~(find_notation(values) | values.is_in(list(groups)))).to_list()
 
 
 def list_levels(texts: Sequence[str], column: Column, name: str, *, ordered: bool) -> list[str]:
@@ -264,17 +264,14 @@ def _resolve_cells(texts: Sequence[str], column: Column, name: str) -> _CellLeav
     """The leaves that each cell stands for; none stands for nothing."""
     groups = group_members(column)
     declared = mark_literals([str(level) for level in column.levels or ()], column)
-    known = {*groups, *declared}
+    cells = pl.Series("leaf", texts, dtype=pl.String)
+    # A declared level is a value even if it looks like something else.
+    notation = find_notation(cells) & ~cells.is_in(declared)
+    is_set = notation & cells.str.starts_with("{") & cells.str.ends_with("}")
+    is_other = (notation & ~is_set) | cells.is_in([WILDCARD, *groups])
     # Nearly all cells are a value or a set, and are taken apart together.
-    cells = pl.Series(texts, dtype=pl.String)
-    others = [
-        cell
-        for cell, text in enumerate(texts)
-        if text == WILDCARD
-        or text in groups
-        or (text not in known and reads_as_notation(text) and not SET.fullmatch(text))
-    ]
-    common = _take_apart(cells, others, declared)
+    common = _take_apart(cells, is_set & ~is_other, ~is_set & ~is_other)
+    others = is_other.arg_true().to_list()
     first = [level for level in declared if level not in groups]
     leaves = _list_leaves(common["leaf"], first, column.hierarchy or ())
     members = [encode(common["leaf"], leaves).codes.astype(np.int64)]
@@ -282,7 +279,7 @@ def _resolve_cells(texts: Sequence[str], column: Column, name: str) -> _CellLeav
     masks = {
         text: mask
         for text in dict.fromkeys(texts[cell] for cell in others)
-        if text not in known and (mask := _parse_mask(text))
+        if text not in groups and (mask := _parse_mask(text))
     }
     listed = leaves.to_list() if others else []
     under, size = _group_by_mask(listed, masks, more=not declared)
@@ -295,8 +292,8 @@ def _resolve_cells(texts: Sequence[str], column: Column, name: str) -> _CellLeav
         elif text in masks:
             found = under[text]
         else:
-            named = groups.get(text) or _resolve_range(text, declared, name)
-            found = [number[leaf] for leaf in named]
+            values = groups.get(text) or _resolve_range(text, declared, name)
+            found = [number[leaf] for leaf in values]
         if not found:
             raise DataError(
                 f"Variable '{name}' has a cell that stands for none of its values.",
@@ -309,17 +306,12 @@ def _resolve_cells(texts: Sequence[str], column: Column, name: str) -> _CellLeav
     return _CellLeaves(keys % size, starts, size)
 
 
-def _take_apart(cells: pl.Series, others: Sequence[int], declared: Sequence[str]) -> pl.DataFrame:
-    """The values that cells name, except some cells: one, or those of a set."""
+def _take_apart(cells: pl.Series, sets: pl.Series, values: pl.Series) -> pl.DataFrame:
+    """The values that cells name: those of a set, or one."""
     numbered = pl.DataFrame({"leaf": cells, "cell": np.arange(len(cells))})
-    numbered = numbered.filter(~pl.Series(np.isin(np.arange(len(cells)), others)))
-    text = pl.col("leaf")
-    # A declared level is a value even if it looks like something else.
-    is_set = text.str.starts_with("{") & text.str.ends_with("}") & ~text.is_in(list(declared))
-    sets = numbered.filter(is_set).with_columns(
-        text.str.slice(1).str.strip_suffix("}").str.split(";")
-    )
-    return pl.concat([numbered.filter(~is_set), sets.explode("leaf")])
+    members = pl.col("leaf").str.slice(1).str.strip_suffix("}").str.split(";")
+    named = numbered.filter(sets).with_columns(members).explode("leaf")
+    return pl.concat([numbered.filter(values), named])
 
 
 def _parse_mask(text: str) -> tuple[str, int] | None:

@@ -27,6 +27,8 @@ SET = re.compile(r"\{(.*)\}", re.DOTALL)
 _LITERAL = "\ufdd0"
 MASK = re.compile(rf"([^*{_LITERAL}][^*]*)(\*+)", re.DOTALL)
 CellType = Literal["number", "date", "level"]
+# The same three and `*` as one pattern, for the engine.
+_NOTATION = r"(?s)\A(?:\*|\[[^;]*;[^;]*\]|\{.*\}|[^*\x{fdd0}][^*]*\*+)\z"
 _LAST = ("]", "}", WILDCARD)
 # Whole numbers from here on keep their exponent.
 _PLAIN = 1e15
@@ -166,11 +168,7 @@ def find_notation(values: pl.Series) -> pl.Series:
     >>> find_notation(pl.Series(["26", "[24;28]", None, "*"])).to_list()
     [False, True, False, True]
     """
-    likely = values.str.ends_with("]") | values.str.ends_with("}") | values.str.ends_with("*")
-    if not likely.any():
-        return likely.fill_null(value=False)
-    texts = values.filter(likely).unique()
-    return values.is_in([text for text in texts if reads_as_notation(text)]).fill_null(value=False)
+    return values.str.contains(_NOTATION).fill_null(value=False)
 
 
 def mark_literals(texts: Sequence[str], column: Column) -> list[str]:
@@ -188,7 +186,7 @@ def mark_literals(texts: Sequence[str], column: Column) -> list[str]:
     """
     if column.generalised:
         return list(texts)
-    return [_LITERAL + text if reads_as_notation(text) else text for text in texts]
+    return mark_literal_values(pl.Series(texts, dtype=pl.String), column).to_list()
 
 
 def is_literal(text: str) -> bool:

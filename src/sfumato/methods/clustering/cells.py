@@ -327,25 +327,38 @@ def _list_sets(rows: RowCodes, clusters: Clusters) -> list[bytes]:
 
 
 def _write_sets(variable: Variable, keys: list[bytes], *, whole_groups: bool) -> pl.Series:
-    names: list[Any] = [format_value(level) for level in variable.levels.to_list()]
-    texts = []
-    for key in keys:
-        codes = np.frombuffer(key, np.int32).tolist()
-        done, text = _write_single(variable, codes[0], codes[-1])
-        members = [names[code] for code in codes]
-        # Along a hierarchy the codes have its order, which means nothing in a set.
-        members = sorted(members) if variable.column.hierarchy else members
-        if not done:
-            text = _write_set(members, variable, whole_groups=whole_groups)
-        texts.append(text)
-    return pl.Series(variable.name, texts, dtype=pl.String)
+    codes = np.frombuffer(b"".join(keys), np.int32)
+    ends = np.cumsum([len(key) // _CODE for key in keys])
+    first, last = codes[np.append(0, ends[:-1])], codes[ends - 1]
+    levels, hierarchy = variable.levels, variable.column.hierarchy
+    if levels.dtype != pl.String:
+        levels = pl.Series([format_value(level) for level in levels.to_list()], dtype=pl.String)
+    texts = levels.gather(first)
+    several = (first != last) & (first >= variable.missing)
+    for key in np.flatnonzero(~several & (first < variable.missing)).tolist():
+        texts[key] = _write_single(variable, int(first[key]), int(last[key]))[1]
+    cells = pl.DataFrame(
+        {
+            "key": np.repeat(np.arange(len(keys)), np.diff(ends, prepend=0)),
+            "member": levels.gather(codes),
+        }
+    ).filter(pl.Series(np.repeat(several, np.diff(ends, prepend=0))))
+    # Along a hierarchy the codes have its order, which means nothing in a set.
+    cells = cells.sort("key", "member") if hierarchy else cells
+    if cells["member"].str.contains(";", literal=True).any():
+        format_set(cells["member"], variable.name)  # refuses it
+    members = cells.group_by("key", maintain_order=True).agg("member")
+    if whole_groups and hierarchy:
+        sets = [_write_groups_of(one, variable) for one in members["member"].to_list()]
+        written = pl.Series(sets, dtype=pl.String)
+    else:
+        written = "{" + members["member"].list.join(";") + "}"
+    return texts.scatter(np.flatnonzero(several), written).alias(variable.name)
 
 
-def _write_set(members: list[str], variable: Variable, *, whole_groups: bool) -> str:
-    """A set of values; with whole groups, it does not say which of their values occur."""
-    paths = variable.column.hierarchy
-    if not whole_groups or not paths:
-        return format_set(members, variable.name)
+def _write_groups_of(members: list[str], variable: Variable) -> str:
+    """A set of whole groups, which does not say which of their values occur."""
+    paths = variable.column.hierarchy or {}
     groups = {paths[member][0] if member in paths else member for member in members}
     spread = {value for value, path in paths.items() if path[0] in groups} | set(members)
     if len(groups) == 1 and (name := groups.pop()) not in paths:
