@@ -62,7 +62,8 @@ class LevelSets:
     @cached_property
     def open(self) -> Mask:
         """Which cells say nothing: `*` and missing."""
-        return np.array([*(text == WILDCARD for text in self.texts), True])
+        texts = pl.Series(self.texts, dtype=pl.String)
+        return np.append((texts == WILDCARD).to_numpy(), True)
 
     @property
     def counts(self) -> Integers:
@@ -267,7 +268,7 @@ def _resolve_cells(texts: Sequence[str], column: Column, name: str) -> _CellLeav
     cells = pl.Series("leaf", texts, dtype=pl.String)
     # A declared level is a value even if it looks like something else.
     notation = find_notation(cells) & ~cells.is_in(declared)
-    is_set = notation & cells.str.starts_with("{") & cells.str.ends_with("}")
+    is_set = notation & _are_sets(cells)
     is_other = (notation & ~is_set) | cells.is_in([WILDCARD, *groups])
     # Nearly all cells are a value or a set, and are taken apart together.
     common = _take_apart(cells, is_set & ~is_other, ~is_set & ~is_other)
@@ -304,6 +305,10 @@ def _resolve_cells(texts: Sequence[str], column: Column, name: str) -> _CellLeav
     keys = np.unique(np.concatenate(owners) * size + np.concatenate(members))
     starts = np.searchsorted(keys, np.arange(len(texts) + 1) * size)
     return _CellLeaves(keys % size, starts, size)
+
+
+def _are_sets(cells: pl.Series) -> pl.Series:
+    return cells.str.starts_with("{") & cells.str.ends_with("}")
 
 
 def _take_apart(cells: pl.Series, sets: pl.Series, values: pl.Series) -> pl.DataFrame:
@@ -460,7 +465,11 @@ def add_renamed_groups(
     shown = column if after is None else after
     released = mark_literals(format_levels(now.drop_nulls().unique()).unique().to_list(), shown)
     # A range or a set of levels that the original has needs no name.
-    new = [name for name in released if not _named_values(name) <= known and name not in known]
+    cells = pl.Series("leaf", released, dtype=pl.String)
+    values_of = _take_apart(cells, _are_sets(cells), ~_are_sets(cells))
+    unlike = values_of.filter(~pl.col("leaf").is_in(list(known)))["cell"].unique().sort()
+    named = [released[cell] for cell in unlike]
+    new = [name for name in named if not _named_values(name) <= known and name not in known]
     if column.kind == "ordinal":
         declared = set(map(format_level, after.levels or ())) if after else set()
         new = [name for name in new if _named_values(name) <= known | declared]
@@ -469,8 +478,7 @@ def add_renamed_groups(
     if not new:
         return column
     was = mark_literal_values(format_levels(values), column)
-    cells = mark_literal_values(format_levels(now), shown)
-    became = _find_origins(was, cells, at, new, levels)
+    became = _find_origins(was, mark_literal_values(format_levels(now), shown), at, new, levels)
     members = {
         name: became.get(name, set()) | _named_values(name).intersection(levels) for name in new
     }
