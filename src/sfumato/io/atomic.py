@@ -10,6 +10,7 @@ import errno
 import os
 import secrets
 import shutil
+import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ PRIVATE = 0o600
 PUBLIC = 0o644
 _AT_CURRENT = -100
 _EXCHANGE = 2
+_ROUNDS, _PAUSE = 100, 0.02
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,19 @@ class FileLog:
     finished: list[Path] = field(default_factory=list)
 
     def remove_incomplete(self) -> None:
-        """Leave nothing half-written behind."""
-        for path in list(self.unfinished):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+        """Leave nothing half-written behind, even where another thread goes on writing."""
+        quiet = 0
+        for _ in range(_ROUNDS):
+            left = [path for path in list(self.unfinished) if os.path.lexists(path)]
+            for path in left:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+            quiet = 0 if left else quiet + 1
+            if quiet > 1:
+                return
+            time.sleep(_PAUSE)  # that thread meets what is gone, and gives up
 
     def list_complete(self) -> list[Path]:
         """What is complete and still there; not what stands in a folder that is listed too."""

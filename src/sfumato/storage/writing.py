@@ -555,13 +555,15 @@ def prepare_beside(target: Path) -> Iterator[Path]:
             folder = target.parent / f"{PARTIAL}{secrets.token_hex(8)}"
             # Another writer may have removed the lock before it was held: then once more.
             lock = folder.with_name(f"{folder.name}{_LOCK}")
+            # Noted before they are there, so that nobody who cleans up misses them.
+            stack.enter_context(note_incomplete(folder))
+            stack.enter_context(note_incomplete(lock))
             with suppress(FileExistsError):
                 stack.enter_context(hold_new_lock(lock))
                 break
         folder.mkdir(mode=0o700)
         try:
-            with note_incomplete(folder), note_incomplete(lock):
-                yield folder
+            yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
