@@ -164,9 +164,11 @@ def try_attacks(
                 f"{seconds_left:,.0f} s are left ([release] attack_seconds)."
             )
             evidence[label] = Evidence.failed(attack.name, "pair", why)
-    if not frames.is_in_memory(released.frame):
-        return {**_try_elsewhere(chosen, original, released, plan), **evidence}
-    return {**_look_for_more(chosen, original, released, plan), **evidence}
+    from sfumato.risk.attacks.attacker_view import share_views
+
+    carry_out = _look_for_more if frames.is_in_memory(released.frame) else _try_elsewhere
+    with share_views():
+        return {**carry_out(chosen, original, released, plan), **evidence}
 
 
 def _look_for_more(

@@ -7,6 +7,8 @@ mask, a group or `*`: then it stands for several values, and fits whoever has on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -353,6 +355,21 @@ def _mean_of_costs(costs: Floats) -> float:
     return exact_sum(costs) / len(costs)
 
 
+_SHARED: ContextVar[dict[tuple[int, int, str], VariableView | None] | None] = ContextVar(
+    "sfumato_views", default=None
+)
+
+
+@contextmanager
+def share_views() -> Iterator[None]:
+    """Attacks on the same release within here read each of its variables once."""
+    before = _SHARED.set({})
+    try:
+        yield
+    finally:
+        _SHARED.reset(before)
+
+
 def view_release(
     original: Dataset, released: Dataset, names: Sequence[str], *, owner: str
 ) -> tuple[list[VariableView], tuple[str, ...]]:
@@ -361,11 +378,15 @@ def view_release(
     original.schema.require(names)
     views: list[VariableView] = []
     dropped, unlike = [], []
+    shared = _SHARED.get()
+    shared = {} if shared is None else shared
     for name in names:
         if name not in released.columns:
             dropped.append(name)
             continue
-        view = _view_variable(original, released, name)
+        if (key := (id(original), id(released), name)) not in shared:
+            shared[key] = _view_variable(original, released, name)
+        view = shared[key]
         if view is None:
             unlike.append(name)
         else:
