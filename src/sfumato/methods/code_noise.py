@@ -64,13 +64,13 @@ class CodeNoise(RowWise):
     Parameters
     ----------
     variables : the categories: nominal, ordinal, yes/no, or whole numbers with few values.
-    variance : of the noise, in squared steps from one code to the next: one number for all, or by
-        variable a number, or a list with one for each level in their order.
-    ends : "clip" sets what lies beyond the first or last code to that code, so that a value far
-        out does not give an outer level away, and releases numbers; "round" releases the category
-        with the nearest code; "free" releases numbers, wherever they lie.
-    finer : the variances of the more trusted tiers, as a plan with tiers writes them. Categories
-        are then those of the tier before, exchanged again.
+    variance : variance of the noise: in squared steps from one code to the next; one number for
+        all, or by variable a number, or a list with one for each level in their order.
+    ends : what lies beyond the outer codes: "clip" sets it to the first or last code, so that a
+        value far out does not give an outer level away, and releases numbers; "round" releases the
+        category with the nearest code; "free" releases numbers, wherever they lie.
+    finer : variances of the more trusted tiers, as a plan writes them. Categories are then those of
+        the tier before, exchanged again.
 
     Examples
     --------

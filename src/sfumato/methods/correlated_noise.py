@@ -67,12 +67,12 @@ class CorrelatedNoise(RowWise):
     Parameters
     ----------
     variables : the numbers to perturb, together.
-    noise_share : the share of the released variance that is noise, between 0 and 1.
-    strata : variables within whose combinations means and covariances are taken, and kept. They
-        are released as they are.
-    fewest : records a stratum must have (the data, where there are no strata). Accredited analysts
-        get means and covariances (everybody, if the plan says noise = "all"), and those of few
-        records would reveal each.
+    noise_share : share of noise in the released variance, between 0 and 1.
+    strata : within groups of: variables within whose combinations means and covariances are taken,
+        and kept. They are released as they are.
+    fewest : fewest records in a stratum: of the data, where there are no strata. Accredited
+        analysts get means and covariances (everybody, if the plan says noise = "all"), and those of
+        few records would reveal each.
     partly : do not warn that other numbers stay as they are.
 
     Examples

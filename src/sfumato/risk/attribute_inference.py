@@ -83,11 +83,11 @@ class AttributeInference(Measure):
     Parameters
     ----------
     known : the variables the attacker knows. Default: all whose role is "quasi".
-    confidential : the secrets. Default: all whose role is "sensitive".
-    tolerance : how near a number must be guessed, in standard deviations of the original.
-    nearest : how many released records the guess is made from; equally near ones are added.
-    individuals : guess for so many persons at most, picked without pattern. A target is then held
-        against the upper end of the interval, so that one of 0 takes all persons.
+    confidential : the variables nobody should learn. Default: all whose role is "sensitive".
+    tolerance : how near a number must be guessed: in standard deviations of the original.
+    nearest : released records that a guess is made from; equally near ones are added.
+    individuals : most persons guessed for, picked without pattern. A target is then held against
+        the upper end of the interval, so that one of 0 takes all persons.
 
     Examples
     --------

@@ -57,7 +57,7 @@ class Interval(Measure):
     Parameters
     ----------
     variables : the numbers to compare. Default: all numbers that are in both data sets.
-    k : half the width of the interval, in standard deviations of the released variable.
+    k : half the width of the interval: in standard deviations of the released variable.
 
     Examples
     --------

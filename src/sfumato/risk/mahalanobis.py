@@ -68,10 +68,10 @@ class Mahalanobis(Measure):
     Parameters
     ----------
     variables : the numbers to compare. Default: all numbers that are in both data sets.
-    definition : "sdcmicro" (comparable with published numbers) or "paper".
-    w1 : scales the intervals around the originals.
-    w2 : how near another released record must be to be mistaken, in standard deviations.
-    m : how many such others make a record safe.
+    definition : definition: "sdcmicro" (comparable with published numbers) or "paper".
+    w1 : width of the intervals around the originals.
+    w2 : how near another released record must be to be mistaken: in standard deviations.
+    m : number of such others that make a record safe.
 
     Examples
     --------

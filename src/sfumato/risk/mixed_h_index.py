@@ -74,12 +74,12 @@ class MixedHIndex(Measure):
     Parameters
     ----------
     known : the variables the attacker knows. Default: all whose role is "quasi".
-    p : how few persons nearer than the one found are too few.
-    individuals : look for so many persons at most, picked without pattern, among all records.
-    errors : how wrong the attacker's knowledge is, for all variables or by variable. 0.1: a number
+    p : fewest persons nearer than the one found that are enough.
+    individuals : most persons looked for: picked without pattern, among all records.
+    errors : how wrong the attacker's knowledge is: for all variables or by variable. 0.1: a number
         is off by a normal error of 0.1 standard deviations, and a tenth of the categories is
         somebody else's.
-    sampling_fraction : which part of the persons looked for is in the file.
+    sampling_fraction : share of the persons looked for who are in the file.
 
     Examples
     --------

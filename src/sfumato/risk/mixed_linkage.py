@@ -104,12 +104,12 @@ class MixedLinkage(Measure):
     Parameters
     ----------
     known : the variables the attacker knows. Default: all whose role is "quasi".
-    individuals : look for so many persons at most, picked without pattern, among all records.
-    errors : how wrong the attacker's knowledge is, for all variables or by variable. 0.1: a number
+    individuals : most persons looked for: picked without pattern, among all records.
+    errors : how wrong the attacker's knowledge is: for all variables or by variable. 0.1: a number
         is off by a normal error of 0.1 standard deviations, and a tenth of the categories is
         somebody else's.
-    sampling_fraction : which part of the persons looked for is in the file.
-    by_number : whether to tell what is linked by the number of known variables.
+    sampling_fraction : share of the persons looked for who are in the file.
+    by_number : tell what is linked by the number of known variables.
 
     Examples
     --------

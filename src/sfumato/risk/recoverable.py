@@ -52,9 +52,9 @@ class Recoverable(Measure):
     ----------
     variables : the protected variables. Default: all whose role is "quasi" or "sensitive" and of
         which the release changed at least one cell.
-    within : how near a number must come, in standard deviations of the original.
-    pairs : whether two tools together are tried as well; at most 300 pairs, those with the fewest
-        distinct values first.
+    within : how near a number must come: in standard deviations of the original.
+    pairs : try two tools together as well; at most 300 pairs, those with the fewest distinct values
+        first.
 
     Examples
     --------

@@ -45,8 +45,8 @@ class Untouched(Measure):
 
     Parameters
     ----------
-    k : how many records have to share a value for it to point to nobody.
-    at_most : the share of records up to which a variable is not called a fingerprint.
+    k : fewest records that share a value that points to nobody.
+    at_most : share of records up to which a variable is no fingerprint.
 
     Examples
     --------

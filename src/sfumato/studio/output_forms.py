@@ -14,7 +14,8 @@ from sfumato.errors import PlanError, did_you_mean
 from sfumato.figures import public as plots
 from sfumato.figures.public import grid, protection
 from sfumato.outputs.tables.crosstabs import crosstab
-from sfumato.studio.forms import Field, FieldKind, name_parameter
+from sfumato.studio.forms import Field, FieldKind
+from sfumato.studio.texts import load_texts
 
 _NOT_FOR_FORMS = {"data", "model", "rules", "log", "key", "limits", "terms"}
 """What the studio gives by itself, and what few ever set."""
@@ -105,6 +106,13 @@ def list_output_fields(kind: OutputKind, variables: Sequence[str]) -> list[Field
                             help=docs.get(name, ""), kind=shape, value=value,
                             default=text, required=required, **facts))  # fmt: skip
     return fields
+
+
+def name_parameter(kind: str, name: str) -> str:
+    """What people call a parameter of a figure or a table."""
+    texts = load_texts()
+    places = (f"parameters.{kind}.{name}", f"parameters.any.{name}")
+    return next(texts[place] for place in places if place in texts)
 
 
 def read_output_form(kind: OutputKind, form: Mapping[str, Sequence[str]]) -> dict[str, Any]:

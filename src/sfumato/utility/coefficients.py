@@ -51,13 +51,14 @@ class Coefficients(Measure):
 
     Parameters
     ----------
-    formula : the model, such as "systolic ~ height + C(smoking)". It may hold names (in backticks
-        if they have spaces), numbers, + - * / : ^ ( ) and the functions C, I, log, log2, log10,
-        exp, sqrt, center, scale and poly.
-    family : "linear", "logistic" (the outcome is 0 or 1, or a category of two levels) or "poisson".
-    level : of the confidence intervals; a term is significant if p lies below 1 - level.
-    weight : a survey weight, by which both models are weighted; the released data with the weight
-        that they have. In memory only.
+    formula : formula of the model: such as "systolic ~ height + C(smoking)". It may hold names (in
+        backticks if they have spaces), numbers, + - * / : ^ ( ) and the functions C, I, log, log2,
+        log10, exp, sqrt, center, scale and poly.
+    family : kind of model: "linear", "logistic" (the outcome is 0 or 1, or a category of two
+        levels) or "poisson".
+    level : level of the confidence intervals; a term is significant if p lies below 1 - level.
+    weight : survey weight by which both models are weighted; the released data with the weight that
+        they have. In memory only.
 
     Examples
     --------

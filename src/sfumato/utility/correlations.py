@@ -54,10 +54,10 @@ class Correlations(Measure):
 
     Parameters
     ----------
-    variables : which to correlate. Default: all numbers and ordinal variables of the original
+    variables : variables to correlate. Default: all numbers and ordinal variables of the original
         that the release still has, except direct identifiers and weights. Numeric codes of
         categories may be named.
-    kind : "pearson" or "spearman" (of the ranks).
+    kind : kind: "pearson" or "spearman" (of the ranks).
 
     Examples
     --------

@@ -81,9 +81,10 @@ class Displacement(Measure):
     Parameters
     ----------
     variables : the numbers to compare. Default: all numbers that are in both data sets.
-    role : instead, only numbers of this role. A plan then follows roles that are corrected.
-    within : a value has stayed if it lies at most this many standard deviations of the original
-        from where it was.
+    role : only numbers of this role: in place of `variables`. A plan then follows roles that are
+        corrected.
+    within : distance within which a value has stayed: in standard deviations of the original, from
+        where it was.
 
     Examples
     --------

@@ -50,9 +50,9 @@ class Marginals(Measure):
 
     Parameters
     ----------
-    variables : which to compare. Default: all but direct identifiers and weights that are in both
-        data sets and have at most 500 levels or are numbers or dates.
-    bins : how many bins a number or a date with more than 30 values is put into.
+    variables : variables to compare. Default: all but direct identifiers and weights that are in
+        both data sets and have at most 500 levels or are numbers or dates.
+    bins : number of bins: for a number or a date with more than 30 values.
 
     Examples
     --------

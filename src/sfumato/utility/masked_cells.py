@@ -46,8 +46,8 @@ class MaskedCells(Measure):
 
     Parameters
     ----------
-    variables : which to look at. Default: all but those that identify a person by themselves.
-    fewest : values of fewer records are counted together, as rare values.
+    variables : variables to look at. Default: all but those that identify a person by themselves.
+    fewest : fewest records of a value that is counted by itself; the others are rare values.
 
     Examples
     --------

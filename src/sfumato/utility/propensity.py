@@ -77,18 +77,18 @@ class Propensity(Measure):
 
     Parameters
     ----------
-    variables : what the model sees. Default: all variables in both data sets but direct
-        identifiers, weights, clusters, and categories with more than 50 levels in the original.
-        A cell that stands for several values counts as one of them, drawn evenly: which variables
-        are compared never depends on how coarse a release is.
+    variables : variables that the model sees. Default: all variables in both data sets but direct
+        identifiers, weights, clusters, and categories with more than 50 levels in the original. A
+        cell that stands for several values counts as one of them, drawn evenly: which variables are
+        compared never depends on how coarse a release is.
     categories : numbers that are codes and no quantities.
-    model : "main" sees a shift of each variable; "interactions" also changes of spread and of
-        what goes together, by squares and products; "tree" sees changes of any shape.
-    permutations : how often the labels are dealt out by chance, for the p value; the same each
-        time for the same records. Default: 199, or 49 for "tree". Logistic models take no fit for
-        it (2 s for 199 with 200,000 records in both data sets together); a tree is grown anew each
-        time (0.2 s each with 20,000 records, 3 s each with 200,000). Records that are not in memory
-        have no permutations, and no tree.
+    model : shape of the model: "main" sees a shift of each variable; "interactions" also changes of
+        spread and of what goes together, by squares and products; "tree" sees changes of any shape.
+    permutations : number of random relabellings, for the p value; the same each time for the same
+        records. Default: 199, or 49 for "tree". Logistic models take no fit for it (2 s for 199
+        with 200,000 records in both data sets together); a tree is grown anew each time (0.2 s each
+        with 20,000 records, 3 s each with 200,000). Records that are not in memory have no
+        permutations, and no tree.
 
     Examples
     --------

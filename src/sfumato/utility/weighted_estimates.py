@@ -48,7 +48,7 @@ class WeightedEstimates(Measure):
 
     Parameters
     ----------
-    weight : the weight. Default: the variable whose role is "weight".
+    weight : survey weight. Default: the variable whose role is "weight".
 
     Examples
     --------
