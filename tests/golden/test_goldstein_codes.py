@@ -64,7 +64,7 @@ def test_what_noise_on_both_predictors_does_to_a_naive_analysis() -> None:
         sf.Schema({"id": "direct", "x1": "quasi", "x2": column}),
     )
     made = sf.methods.Noise(variables=["x1"], variance=0.2).apply(data, key=KEY)
-    made = sf.methods.CodeNoise(variables=["x2"], variance=0.2).apply(made, key=KEY)
+    made = sf.methods.NoisyCodes(variables=["x2"], variance=0.2).apply(made, key=KEY)
     noisy = [made.column(name).to_numpy() for name in ("x1", "x2")]
     design = np.column_stack([np.ones(records), *noisy])
     found = np.linalg.lstsq(design, y, rcond=None)[0]

@@ -48,7 +48,7 @@ _OTHERWISE = 'take ends = "free", or the method "misclassify" with again = true.
 
 
 @parameters
-class CodeNoise(RowWise):
+class NoisyCodes(RowWise):
     """Add normal noise to the codes of categories.
 
     Question: how can a category be blurred so that an analyst can still take the blur out?
@@ -78,10 +78,10 @@ class CodeNoise(RowWise):
     >>> wealth = sf.Column(role="quasi", kind="ordinal", domain=("low", "middle", "high"))
     >>> frame = pl.DataFrame({"wealth": ["low", "high", "low", None]})
     >>> data = sf.Dataset(frame, sf.Schema({"wealth": wealth}))
-    >>> noisy = CodeNoise(variables=["wealth"], variance=0.2).apply(data, key=bytes(32))
+    >>> noisy = NoisyCodes(variables=["wealth"], variance=0.2).apply(data, key=bytes(32))
     >>> noisy.frame["wealth"].dtype, noisy.frame["wealth"].null_count()
     (Float64, 1)
-    >>> rounded = CodeNoise(variables=["wealth"], variance=0.2, ends="round")
+    >>> rounded = NoisyCodes(variables=["wealth"], variance=0.2, ends="round")
     >>> set(rounded.apply(data, key=bytes(32)).frame["wealth"]) <= {"low", "middle", "high", None}
     True
 

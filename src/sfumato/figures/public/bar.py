@@ -13,7 +13,7 @@ import polars as pl
 from sfumato.errors import DataError
 from sfumato.figures.public.distance import Distance, measure_groups
 from sfumato.figures.public.grid import describe_lost, round_shown, suppress_small
-from sfumato.figures.public.parameters import Protected, takes
+from sfumato.figures.public.parameters import Shielded, takes
 from sfumato.figures.public.plot import make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_full_cells
 from sfumato.figures.public.subjects import select_subjects, sort_labels, to_dataset
@@ -55,14 +55,14 @@ _ROUNDED = "The records behind every bar are rounded to a multiple of {base}."
 _THICKNESS, _ACROSS = 0.76, 3
 
 
-@takes(Protected)
+@takes(Shielded)
 def bar(
     data: Any,
     x: str,
     *,
     hue: str | None = None,
     share: bool = True,
-    **asked: Unpack[Protected],
+    **asked: Unpack[Shielded],
 ) -> Plot:
     """Bars of at least k records each, one for every category.
 

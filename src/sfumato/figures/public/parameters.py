@@ -38,13 +38,13 @@ class Noisy(Ruled, total=False):
     key: Keyed
 
 
-class Protected(Noisy, total=False):
+class Shielded(Noisy, total=False):
     """And whose protection one chooses."""
 
     protection: Protecting | None
 
 
-class Binned(Protected, total=False):
+class Binned(Shielded, total=False):
     """And that counts in cells.
 
     Parameters

@@ -18,7 +18,7 @@ import polars as pl
 from sfumato.errors import DataError, PlanError
 from sfumato.figures.public.distance import Distance, measure_groups
 from sfumato.figures.public.grid import resolve_bins
-from sfumato.figures.public.parameters import Protected, takes
+from sfumato.figures.public.parameters import Shielded, takes
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protected_values import protect_values
 from sfumato.figures.public.protection import Protection
@@ -68,7 +68,7 @@ _GRAINS = 200
 """What `grain` cuts a spread into."""
 
 
-@takes(Protected)
+@takes(Shielded)
 def survival(
     data: Any,
     time: str,
@@ -78,7 +78,7 @@ def survival(
     bins: int | None = None,
     level: float = 0.95,
     interval: bool = True,
-    **asked: Unpack[Protected],
+    **asked: Unpack[Shielded],
 ) -> Plot:
     """The curve of Kaplan and Meier, read at round times with at least k events between them.
 
