@@ -17,13 +17,13 @@ import polars as pl
 
 from replication.comparison import ERRORS, Bound, Row, bound_by_scatter
 from sfumato.analysis.fit import fit
-from sfumato.cells.noise.description import CodeNoise, Gaussian
 from sfumato.data import Dataset
 from sfumato.kernels.arrays import Floats
 from sfumato.method import Method
 from sfumato.methods.code_noise import NoisyCodes
 from sfumato.methods.correlated_noise import CorrelatedNoise
 from sfumato.methods.noise import Noise
+from sfumato.noise.description import CodeNoise, Gaussian
 from sfumato.progress import current_progress
 from sfumato.risk.h_index import HIndex
 from sfumato.schema import Column, Schema

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.cells.noise.nesting import ROUNDING
+from sfumato.noise.nesting import ROUNDING
 
 RECORDS = 4000
 CHANCE = 40 / RECORDS
@@ -249,7 +249,7 @@ def test_every_tier_has_the_matrix_that_it_states(case):
         steps=[sf.methods.Drop(), step],
         tiers={tier: {step.name: size} for tier, size in zip(TIERS, changes, strict=True)},
     )
-    from sfumato.cells.noise.nesting import round_codes
+    from sfumato.noise.nesting import round_codes
 
     for release in sf.protect_tiers(DATA, plan, key=bytes(range(32))).values():
         noise: Any = release.noise["smoking"]

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import sfumato as sf
-from sfumato.cells.noise.transitions import correct, released_shares
+from sfumato.noise.transitions import correct, released_shares
 
 KEY = bytes(range(32))
 SHARES = np.array([0.9, 0.1])

@@ -16,7 +16,7 @@ from scipy.stats import chisquare, kstest, norm
 
 import sfumato as sf
 from sfumato.cells.codes import encode_levels, find_levels
-from sfumato.cells.noise import description as described
+from sfumato.noise import description as described
 from sfumato.schema import Column, Kind
 
 KEY = bytes(range(32))

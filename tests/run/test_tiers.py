@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.cli.command_line import sfumato
 
 import sfumato as sf
-from sfumato.cells.noise.description import averaged_variance
-from sfumato.cells.noise.transitions import find_further, invariant, to_all, to_near
 from sfumato.errors import PlanError, ReleaseError, TargetError
+from sfumato.noise.description import averaged_variance
+from sfumato.noise.transitions import find_further, invariant, to_all, to_near
 from sfumato.plan import Writing
 from sfumato.run.case import Case
 from sfumato.storage.contents import RECORD_FILE

@@ -20,8 +20,6 @@ from sfumato.cells.codes import (
     require_common_levels,
     restore_categories,
 )
-from sfumato.cells.noise import description as described
-from sfumato.cells.noise.nesting import round_codes
 from sfumato.data import Dataset, drop_missing_codes
 from sfumato.engines import Chance, Engine
 from sfumato.errors import PlanError
@@ -35,6 +33,8 @@ from sfumato.methods.persons import (
     list_once,
     mark_constant,
 )
+from sfumato.noise import description as described
+from sfumato.noise.nesting import round_codes
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema

@@ -18,7 +18,6 @@ from sfumato.cells.codes import (
     sort_strata,
     to_plain,
 )
-from sfumato.cells.noise.description import CorrelatedGaussian, NoiseDescription, StratifiedGaussian
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError
@@ -39,6 +38,7 @@ from sfumato.methods._publishing.digits import (
     round_to_step,
 )
 from sfumato.methods.persons import BY_PERSON, ONCE, draw_for_variable, find_constant
+from sfumato.noise.description import CorrelatedGaussian, NoiseDescription, StratifiedGaussian
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import IDENTIFYING, Schema

@@ -20,7 +20,6 @@ from sfumato.cells.coordinates import (
     read_places,
     round_up,
 )
-from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import HeavyLossWarning, MethodError, WeakProtectionWarning
@@ -28,6 +27,7 @@ from sfumato.kernels.arrays import Floats, Mask
 from sfumato.method import Fitted, Method, Strength, require_draws
 from sfumato.methods._coordinates import name_pair, require_pair
 from sfumato.methods.persons import draw_by_person
+from sfumato.pairs.alignment import quote_names
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema

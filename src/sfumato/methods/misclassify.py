@@ -23,18 +23,6 @@ from sfumato.cells.codes import (
     sort_strata,
     to_plain,
 )
-from sfumato.cells.noise import description as described
-from sfumato.cells.noise.description import TOLERANCE, Level
-from sfumato.cells.noise.transitions import (
-    describe_draws,
-    draw_along_path,
-    draw_transitions,
-    find_survival,
-    invariant,
-    to_all,
-    to_marginal,
-    to_near,
-)
 from sfumato.cells.notation import format_value
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
@@ -57,6 +45,18 @@ from sfumato.methods.persons import (
     has_persons,
     list_once,
     mark_constant,
+)
+from sfumato.noise import description as described
+from sfumato.noise.description import TOLERANCE, Level
+from sfumato.noise.transitions import (
+    describe_draws,
+    draw_along_path,
+    draw_transitions,
+    find_survival,
+    invariant,
+    to_all,
+    to_marginal,
+    to_near,
 )
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws, Key, fold_name

@@ -12,9 +12,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.noise.description import Gaussian, Laplace, read_description
-from sfumato.cells.noise.description import NoiseDescription as Described
-from sfumato.cells.noise.scales import Finite, Growth, Scale
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summary, Transformed
@@ -39,6 +36,9 @@ from sfumato.methods.persons import (
     list_once,
     mark_constant,
 )
+from sfumato.noise.description import Gaussian, Laplace, read_description
+from sfumato.noise.description import NoiseDescription as Described
+from sfumato.noise.scales import Finite, Growth, Scale
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema

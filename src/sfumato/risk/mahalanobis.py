@@ -12,7 +12,6 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.cells.classes import count_distinct, find_persons
-from sfumato.cells.standardisation import StandardisedPair, chance_shifts, standardise_pair
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
@@ -20,6 +19,7 @@ from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.orders import order_by_content
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
+from sfumato.pairs.standardisation import StandardisedPair, chance_shifts, standardise_pair
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._persons import COUNTS_PERSONS
 

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import AttackWording, Measure, Trial
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import quote_names
 from sfumato.parameters import parameters
 from sfumato.risk.dependencies.rules import EARLIER, Finding, find_dependencies
 

@@ -12,8 +12,6 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.analysis.noise_simulation import make_fixed_draws, simulate_noise
-from sfumato.cells.noise.description import NoiseDescription as Described
-from sfumato.cells.noise.scales import Growth
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.engines.summaries import Deviation, Quantile
@@ -22,6 +20,8 @@ from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import canonical_order
 from sfumato.methods.noise import Noise
 from sfumato.methods.persons import BY_PERSON
+from sfumato.noise.description import NoiseDescription as Described
+from sfumato.noise.scales import Growth
 from sfumato.parameters import write_short
 from sfumato.progress import current_progress
 from sfumato.randomness import Draws

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field, field_validator
 
-from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
@@ -19,6 +18,7 @@ from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import use_one_thread
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import quote_names
 from sfumato.parameters import parameters
 from sfumato.utility.models.distributed import fit_both_by_passes
 from sfumato.utility.models.fitting import Family

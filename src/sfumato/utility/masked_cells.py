@@ -12,8 +12,6 @@ from pydantic import Field
 
 from sfumato.cells.grids import CalendarGrid, NumberGrid, choose_grid
 from sfumato.cells.notation import format_value
-from sfumato.cells.pairs import quote_names
-from sfumato.cells.unchanged import mark_unchanged
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
@@ -21,6 +19,8 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import quote_names
+from sfumato.pairs.unchanged import mark_unchanged
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
 

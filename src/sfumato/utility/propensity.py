@@ -11,8 +11,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.draws import describe_draws
-from sfumato.cells.pairs import name_left_out
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
@@ -21,6 +19,8 @@ from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import exact_sum, use_one_thread
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import name_left_out
+from sfumato.pairs.draws import describe_draws
 from sfumato.parameters import parameters
 from sfumato.utility.models.distributed_propensity import (
     build_distant_design,

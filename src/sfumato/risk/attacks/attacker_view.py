@@ -25,13 +25,13 @@ from sfumato.cells.level_sets import (
     read_bounds,
     read_level_sets,
 )
-from sfumato.cells.noise.description import level_codes
 from sfumato.data import Dataset
 from sfumato.engines import Combinations
 from sfumato.errors import DataError, MeasureError, SfumatoError
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.kernels.orders import order_by_content, scatter_numbers
+from sfumato.noise.description import level_codes
 from sfumato.progress import current_progress
 from sfumato.risk.attacks.knowledge import require_pairs
 from sfumato.schema import Column
