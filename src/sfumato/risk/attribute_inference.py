@@ -25,8 +25,7 @@ from sfumato.parameters import parameters
 from sfumato.risk._persons import COUNTS_PERSONS
 from sfumato.risk.attacks.attacker_view import (
     VariableView,
-    sample_persons,
-    sample_records,
+    sample_rows,
     view_release,
 )
 from sfumato.risk.attacks.inference import (
@@ -239,11 +238,7 @@ class AttributeInference(Measure):
         self, views: list[VariableView], secrets: list[VariableView], owners: Integers | None
     ) -> SecretOwners:
         all_views = [*views, *secrets]
-        rows = (
-            sample_records(all_views, self.individuals)
-            if owners is None
-            else sample_persons(all_views, owners, self.individuals)
-        )
+        rows = sample_rows(all_views, owners, self.individuals)
         known, truths = ([view.persons for view in group] for group in (views, secrets))
         return SecretOwners(known, truths, rows, members=True, owners=owners)
 
