@@ -11,7 +11,7 @@ from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json
 from sfumato.cli.plot import load_house_rules
 from sfumato.figures.public.linear_model import fit_model
-from sfumato.figures.public.parameters import COMMON, DEFAULTS
+from sfumato.figures.public.parameters import DEFAULTS, Binned
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
 
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="Example: sfumato gallery cohort.csv --x height --y systolic --out gallery.html"
-    )(options.explain_options(gallery, COMMON))
+    )(options.explain_options(gallery, Binned))
 
 
 def gallery(

@@ -172,8 +172,9 @@ def write_plan(
         raise PlanError(f"'{path}' cannot be written.", hint="does the folder exist?") from None
 
 
-def explain_options(command: Callable[..., None], docs: Mapping[str, str]) -> Callable[..., None]:
+def explain_options(command: Callable[..., None], described: Any) -> Callable[..., None]:
     """Give the options that have no help what a docstring says of the parameter of that name."""
+    docs = catalogue.read_parameter_docs(inspect.getdoc(described) or "")
     signature = inspect.signature(command, eval_str=True)
     explained = []
     for parameter in signature.parameters.values():

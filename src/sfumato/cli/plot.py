@@ -16,7 +16,7 @@ from sfumato.cli.sweep import PICTURES
 from sfumato.data import Dataset
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.figures.public.linear_model import fit_model
-from sfumato.figures.public.parameters import COMMON
+from sfumato.figures.public.parameters import Binned
 from sfumato.outputs.output import OutputRefused
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="Example: sfumato plot scatter cohort.csv --x height --y weight_kg --hue sex "
         "--out figure.svg --log outputs"
-    )(options.explain_options(plot, COMMON))
+    )(options.explain_options(plot, Binned))
 
 
 def plot(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sfumato.catalogue import read_parameter_docs
 from sfumato.cli import options
 from sfumato.cli.console import disarm, out, progress, say, show_json
 from sfumato.errors import PlanError
@@ -27,7 +25,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="Example: sfumato table cohort.csv --rows education --columns sex --out table.csv"
-    )(options.explain_options(table, read_parameter_docs(inspect.getdoc(crosstab) or "")))
+    )(options.explain_options(table, crosstab))
 
 
 def table(
