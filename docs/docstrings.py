@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from importlib import import_module
 from typing import Any
 
 import griffe
@@ -16,8 +18,29 @@ class HouseStyle(griffe.Extension):
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite a docstring before it is parsed."""
+        if isinstance(obj, griffe.Function) and any(
+            "takes(" in str(d.value) for d in obj.decorators
+        ):
+            _complete(obj)
         if obj.docstring is not None:
             obj.docstring.value = rewritten(obj.docstring.value)
+
+
+def _complete(function: griffe.Function) -> None:
+    """What a figure has in common with others is filled in when it is imported."""
+    made = getattr(import_module(function.module.path), function.name)
+    function.docstring = griffe.Docstring(inspect.getdoc(made) or "", parent=function)
+    function.parameters = griffe.Parameters(
+        *(
+            griffe.Parameter(
+                one.name,
+                annotation=one.annotation,
+                kind=griffe.ParameterKind(one.kind.description),
+                default=None if one.default is one.empty else repr(one.default),
+            )
+            for one in inspect.signature(made).parameters.values()
+        )
+    )
 
 
 def rewritten(text: str) -> str:

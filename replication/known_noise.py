@@ -25,8 +25,8 @@ from replication.comparison import (
     share_error,
 )
 from replication.sources import Sources
-from sfumato.cells.noise.transitions import correct, released_shares
 from sfumato.kernels.arrays import Floats
+from sfumato.noise.transitions import correct, released_shares
 from sfumato.progress import current_progress
 from sfumato.risk.attacks import Knowledge, expected
 

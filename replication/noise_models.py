@@ -19,8 +19,8 @@ from replication.comparison import (
 )
 from replication.sources import Sources
 from sfumato.analysis.fit import fit
-from sfumato.cells.noise.description import CodeNoise, Gaussian
 from sfumato.kernels.arrays import Floats
+from sfumato.noise.description import CodeNoise, Gaussian
 from sfumato.progress import current_progress
 
 VARIANCE = 0.2

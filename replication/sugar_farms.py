@@ -17,14 +17,13 @@ import polars as pl
 
 from replication.comparison import ERRORS, Bound, Row, bound_by_scatter
 from sfumato.analysis.fit import fit
-from sfumato.cells.noise.description import CodeNoise as NoiseOfCodes
-from sfumato.cells.noise.description import Gaussian
 from sfumato.data import Dataset
 from sfumato.kernels.arrays import Floats
 from sfumato.method import Method
-from sfumato.methods.code_noise import CodeNoise
+from sfumato.methods.code_noise import NoisyCodes
 from sfumato.methods.correlated_noise import CorrelatedNoise
 from sfumato.methods.noise import Noise
+from sfumato.noise.description import CodeNoise, Gaussian
 from sfumato.progress import current_progress
 from sfumato.risk.h_index import HIndex
 from sfumato.schema import Column, Schema
@@ -161,11 +160,11 @@ def add_noise(
     sizes = _size_noise(frame, share, names)
     described: dict[str, Any] = {name: Gaussian(variance=size) for name, size in sizes.items()}
     region = sizes.pop("region")
-    described["region"] = NoiseOfCodes(variance=region, levels=[0, 1], ends="clip")
+    described["region"] = CodeNoise(variance=region, levels=[0, 1], ends="clip")
     data, key = _declare(frame), _choose_key(seed)
     data = data.with_schema(data.schema.changed(["region"], kind="nominal"))
     numbers = Noise(variables=list(sizes), variance=sizes).apply(data, key=key)
-    codes = CodeNoise(variables=["region"], variance=region).apply(numbers, key=key)
+    codes = NoisyCodes(variables=["region"], variance=region).apply(numbers, key=key)
     return _read_frame(codes), described
 
 

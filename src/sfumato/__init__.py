@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from sfumato.analysis.explore import explore
     from sfumato.analysis.fit import fit
     from sfumato.analysis.model_comparison import compare_models
-    from sfumato.cells.noise.description import (
-        CodeNoise,
-        CorrelatedGaussian,
-        Gaussian,
-        Laplace,
-        Misclassification,
-    )
-    from sfumato.cells.noise.scales import Growth, Scale
     from sfumato.data import Dataset, read, scan
     from sfumato.data.linked import LinkedTables, read_tables
     from sfumato.errors import SfumatoError
     from sfumato.evidence import Evidence
     from sfumato.figures import custodian as pictures
     from sfumato.figures import public as plots
+    from sfumato.noise.description import (
+        CodeNoise,
+        CorrelatedGaussian,
+        Gaussian,
+        Laplace,
+        Misclassification,
+    )
+    from sfumato.noise.scales import Growth, Scale
     from sfumato.outputs import tables
     from sfumato.plan import Plan
     from sfumato.randomness import Key
@@ -46,20 +46,20 @@ if TYPE_CHECKING:
 
 # Names are found when they are first used, so that importing Sfumato costs next to nothing.
 _HOMES = {
-    "CodeNoise": "cells.noise.description",
+    "CodeNoise": "noise.description",
     "Column": "schema",
-    "CorrelatedGaussian": "cells.noise.description",
+    "CorrelatedGaussian": "noise.description",
     "Dataset": "data",
     "Evidence": "evidence",
-    "Gaussian": "cells.noise.description",
-    "Growth": "cells.noise.scales",
+    "Gaussian": "noise.description",
+    "Growth": "noise.scales",
     "Key": "randomness",
-    "Laplace": "cells.noise.description",
+    "Laplace": "noise.description",
     "LinkedTables": "data.linked",
-    "Misclassification": "cells.noise.description",
+    "Misclassification": "noise.description",
     "Plan": "plan",
     "Release": "release",
-    "Scale": "cells.noise.scales",
+    "Scale": "noise.scales",
     "Schema": "schema",
     "SfumatoError": "errors",
     "TieredRelease": "run.tiers",

@@ -195,14 +195,26 @@ class Parameter:
     required: bool
     help: str
 
+    @property
+    def label(self) -> str:
+        """What people call it: the first clause of its description, else its name in words."""
+        label = first_clause(self.help) or self.name.replace("_", " ")
+        return label[:1].upper() + label[1:]
+
+    @property
+    def further(self) -> str:
+        """What its description says after the first clause."""
+        rest = self.help[len(first_clause(self.help)) + 1 :].strip()
+        return rest[:1].upper() + rest[1:]
+
 
 @cache
-def parameters_of(entry: Entry) -> tuple[Parameter, ...]:
+def parameters_of(entry: type[Any]) -> tuple[Parameter, ...]:
     """The parameters of an entry, from its fields and the Parameters section of its docstring."""
     docs = read_parameter_docs(inspect.getdoc(entry) or "")
     described = []
     types = get_type_hints(entry, include_extras=True)
-    for field in fields(entry):  # type: ignore[arg-type]
+    for field in fields(entry):
         default = _get_default(field)
         described.append(
             Parameter(
@@ -290,6 +302,17 @@ def _get_default(field: Any) -> Any:
         value = value.get_default(call_default_factory=True)
         return MISSING if value is PydanticUndefined else value
     return value
+
+
+def first_clause(text: str) -> str:
+    """What comes before the first full stop, colon or semicolon.
+
+    Examples
+    --------
+    >>> first_clause("fewest records in a cluster: 0.5 is none.")
+    'fewest records in a cluster'
+    """
+    return re.split(r"[.:;](?:\s|$)", text, maxsplit=1)[0]
 
 
 def read_parameter_docs(doc: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from sfumato.randomness import Draws, Key
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.cells.noise.description import NoiseDescription
+    from sfumato.noise.description import NoiseDescription
 
 Fitted = Mapping[str, Any]
 """A few small values, JSON-able, computed once on the original and kept in custody."""

@@ -16,8 +16,6 @@ import numpy as np
 import polars as pl
 
 from sfumato import __version__
-from sfumato.cells.noise import description as noise_parts
-from sfumato.cells.noise.description import NoiseDescription
 from sfumato.cells.vocabulary import restrict_vocabulary, vocabulary_to_json
 from sfumato.data import Dataset
 from sfumato.data.identity import digest, digest_buckets, match_identities
@@ -28,6 +26,8 @@ from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.kernels.arrays import Positions
 from sfumato.method import Fitted
+from sfumato.noise import description as noise_parts
+from sfumato.noise.description import NoiseDescription
 from sfumato.parameters import list_settings
 from sfumato.plan import WHOLE, Plan
 from sfumato.plan.targets import Judgement

@@ -437,7 +437,7 @@ def test_a_level_that_only_a_few_have_is_declared_or_not_published():
     schema = sf.Schema({"x": sf.Column(role="sensitive", kind="nominal")})
     for step in (
         sf.methods.Misclassify(variables=["x"], retention=0.8),
-        sf.methods.CodeNoise(variables=["x"], variance=0.5),
+        sf.methods.NoisyCodes(variables=["x"], variance=0.5),
     ):
         data = sf.Dataset(pl.DataFrame({"x": values}), schema)
         with pytest.raises(sf.SfumatoError, match="declare all levels") as refusal:

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.cells.noise.nesting import ROUNDING
+from sfumato.noise.nesting import ROUNDING
 
 RECORDS = 4000
 CHANCE = 40 / RECORDS
@@ -215,7 +215,7 @@ CATEGORIES: dict[str, tuple[Any, list[dict[str, Any]]]] = {
         [{}, {"again": True}, {"again": True}],
     ),
     "codes": (
-        sf.methods.CodeNoise(variables=["smoking"], variance=0.3, ends="round"),
+        sf.methods.NoisyCodes(variables=["smoking"], variance=0.3, ends="round"),
         [{}, {"variance": 1.0}, {"variance": 4.0}],
     ),
 }  # fmt: skip
@@ -249,7 +249,7 @@ def test_every_tier_has_the_matrix_that_it_states(case):
         steps=[sf.methods.Drop(), step],
         tiers={tier: {step.name: size} for tier, size in zip(TIERS, changes, strict=True)},
     )
-    from sfumato.cells.noise.nesting import round_codes
+    from sfumato.noise.nesting import round_codes
 
     for release in sf.protect_tiers(DATA, plan, key=bytes(range(32))).values():
         noise: Any = release.noise["smoking"]
@@ -271,7 +271,7 @@ def test_categories_that_are_exchanged_under_two_keys_tell_more_than_one():
 
 def test_free_codes_of_several_sizes_tell_no_more_than_the_smallest():
     frames = release_tiers(
-        sf.methods.CodeNoise(variables=["smoking"], variance=0.3, ends="free"),
+        sf.methods.NoisyCodes(variables=["smoking"], variance=0.3, ends="free"),
         [{"variance": size} for size in (0.3, 0.6, 2.0)],
         bytes(32),
     )

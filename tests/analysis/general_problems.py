@@ -11,8 +11,8 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from sfumato.analysis.problem import Category, NoisyNumber, Problem, Term
-from sfumato.cells.noise.scales import Growth, Scale
 from sfumato.kernels.arrays import Floats
+from sfumato.noise.scales import Growth, Scale
 
 CONSTANT = Term(name="Intercept")
 X = Term(name="x", numbers=((0, None),))

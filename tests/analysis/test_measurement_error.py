@@ -29,8 +29,8 @@ from sfumato.analysis.measurement_error import (
     strata_variables,
 )
 from sfumato.analysis.problem import NoisyNumber
-from sfumato.cells.noise.description import Level, StratifiedGaussian
 from sfumato.errors import DataError
+from sfumato.noise.description import Level, StratifiedGaussian
 
 NOTHING = pl.DataFrame()
 POSITIVE = st.floats(0.05, 2.0)

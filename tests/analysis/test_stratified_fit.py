@@ -10,8 +10,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.analysis.result import Method
-from sfumato.cells.noise.description import StratifiedGaussian
 from sfumato.errors import DataError, MeasureError
+from sfumato.noise.description import StratifiedGaussian
 
 KEY = sf.Key(bytes(range(32)))
 

@@ -7,9 +7,9 @@ import polars as pl
 
 import sfumato as sf
 from sfumato.cells.codes import encode
-from sfumato.cells.unchanged import mark_unchanged
 from sfumato.io.frames import forget_hidden_cells
 from sfumato.kernels.memory import PART
+from sfumato.pairs.unchanged import mark_unchanged
 
 ROWS = PART + 5
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import sfumato as sf
-from sfumato.cells.noise.transitions import correct, released_shares
+from sfumato.noise.transitions import correct, released_shares
 
 KEY = bytes(range(32))
 SHARES = np.array([0.9, 0.1])
@@ -64,7 +64,7 @@ def test_what_noise_on_both_predictors_does_to_a_naive_analysis() -> None:
         sf.Schema({"id": "direct", "x1": "quasi", "x2": column}),
     )
     made = sf.methods.Noise(variables=["x1"], variance=0.2).apply(data, key=KEY)
-    made = sf.methods.CodeNoise(variables=["x2"], variance=0.2).apply(made, key=KEY)
+    made = sf.methods.NoisyCodes(variables=["x2"], variance=0.2).apply(made, key=KEY)
     noisy = [made.column(name).to_numpy() for name in ("x1", "x2")]
     design = np.column_stack([np.ones(records), *noisy])
     found = np.linalg.lstsq(design, y, rcond=None)[0]

@@ -16,7 +16,7 @@ from scipy.stats import chisquare, kstest, norm
 
 import sfumato as sf
 from sfumato.cells.codes import encode_levels, find_levels
-from sfumato.cells.noise import description as described
+from sfumato.noise import description as described
 from sfumato.schema import Column, Kind
 
 KEY = bytes(range(32))
@@ -30,7 +30,7 @@ def dataset(values: Any, kind: Kind = "ordinal", **told: Any) -> sf.Dataset:
 
 
 def noisy(data: sf.Dataset, **told: Any) -> pl.Series:
-    made: sf.Dataset = sf.methods.CodeNoise(variables=["x"], **told).apply(data, key=KEY)
+    made: sf.Dataset = sf.methods.NoisyCodes(variables=["x"], **told).apply(data, key=KEY)
     return made.column("x")
 
 
@@ -106,35 +106,35 @@ def test_more_variance_is_the_same_noise_and_independent_more() -> None:
 
 def test_the_place_of_the_step_does_not_matter() -> None:
     data = dataset([*WEALTH] * 20, domain=WEALTH)
-    method = sf.methods.CodeNoise(variables=["x"], variance=0.5)
+    method = sf.methods.NoisyCodes(variables=["x"], variance=0.5)
     assert method.apply(data, key=KEY).frame.equals(method.apply(data, key=KEY, step=3).frame)
 
 
 def test_missing_stays_missing_and_no_code_means_it_any_more() -> None:
     # The code for missing, 0, is also what the level 2 becomes.
     data = dataset([2.0, 0.0, 4.0, None] * 20, kind="nominal", domain=(2, 4), missing=(0.0,))
-    after = sf.methods.CodeNoise(variables=["x"], variance=0.5).apply(data, key=KEY)
+    after = sf.methods.NoisyCodes(variables=["x"], variance=0.5).apply(data, key=KEY)
     assert after.column("x").is_null().to_list() == [False, True, False, True] * 20
     assert (after.column("x") == 0).sum() > 5
     assert after.schema["x"].missing == ()
-    kept = sf.methods.CodeNoise(variables=["x"], variance=0.5, ends="round").apply(data, key=KEY)
+    kept = sf.methods.NoisyCodes(variables=["x"], variance=0.5, ends="round").apply(data, key=KEY)
     assert kept.frame["x"][1] == 0.0
     assert kept.schema["x"].missing == (0.0,)
 
 
 def test_what_the_variable_is_afterwards() -> None:
     data = dataset([*WEALTH], domain=WEALTH)
-    clip = sf.methods.CodeNoise(variables=["x"], variance=0.5).apply(data, key=KEY).schema["x"]
+    clip = sf.methods.NoisyCodes(variables=["x"], variance=0.5).apply(data, key=KEY).schema["x"]
     assert (clip.role, clip.kind, clip.domain) == ("quasi", "continuous", (0.0, 3.0))
-    free = sf.methods.CodeNoise(variables=["x"], variance=0.5, ends="free").apply(data, key=KEY)
+    free = sf.methods.NoisyCodes(variables=["x"], variance=0.5, ends="free").apply(data, key=KEY)
     assert free.schema["x"].domain is None
-    same = sf.methods.CodeNoise(variables=["x"], variance=0.5, ends="round").apply(data, key=KEY)
+    same = sf.methods.NoisyCodes(variables=["x"], variance=0.5, ends="round").apply(data, key=KEY)
     assert same.schema == data.schema
 
 
 def test_it_is_described() -> None:
     data = dataset(["b", "a", None] * 10, kind="nominal")
-    method = sf.methods.CodeNoise(variables=["x"], variance={"x": [0.2, 0.3]}, ends="round")
+    method = sf.methods.NoisyCodes(variables=["x"], variance={"x": [0.2, 0.3]}, ends="round")
     fitted = json.loads(json.dumps(method.fit(data, sf.engines.engine_for(data.frame))))
     told = method.describes(fitted, data.schema)
     assert told == {"x": sf.CodeNoise(variance=[0.2, 0.3], levels=["a", "b"], ends="round")}
@@ -144,7 +144,10 @@ def test_it_is_described() -> None:
 
 def test_a_release_tells_the_noise_and_no_key() -> None:
     data = dataset(["b", "a", None] * 20, kind="nominal", domain=("b", "a"))
-    steps = [sf.methods.Drop(variables=["id"]), sf.methods.CodeNoise(variables=["x"], variance=0.2)]
+    steps = [
+        sf.methods.Drop(variables=["id"]),
+        sf.methods.NoisyCodes(variables=["x"], variance=0.2),
+    ]
     release = sf.protect(data, sf.Plan(schema=data.schema, steps=steps), key=KEY)
     told = json.loads(json.dumps(release.manifest))
     assert described.read_descriptions(told["noise"]) == {
@@ -169,7 +172,7 @@ def test_a_release_tells_the_noise_and_no_key() -> None:
 )
 def test_categories_of_every_type_keep_it_when_rounded(values: pl.Series, told: Any) -> None:
     data = dataset(pl.concat([values] * 30), **told)
-    after = sf.methods.CodeNoise(variables=["x"], variance=0.4, ends="round").apply(data, key=KEY)
+    after = sf.methods.NoisyCodes(variables=["x"], variance=0.4, ends="round").apply(data, key=KEY)
     assert after.frame["x"].dtype == values.dtype
     assert after.frame["x"].is_null().equals(data.frame["x"].is_null())
     moved = (after.frame["x"].cast(pl.String) != data.frame["x"].cast(pl.String)).mean()
@@ -181,7 +184,7 @@ def test_categories_of_other_libraries_keep_their_type() -> None:
     values = ["b", "a", None, "b"] * 10
     frame = pd.DataFrame({"x": pd.Categorical(values, categories=["b", "a", "c"], ordered=True)})
     schema = sf.Schema({"x": sf.Column(role="quasi", kind="ordinal", domain=("b", "a", "c"))})
-    method = sf.methods.CodeNoise(variables=["x"], variance=0.5, ends="round")
+    method = sf.methods.NoisyCodes(variables=["x"], variance=0.5, ends="round")
     after = method.apply(sf.Dataset(frame, schema), key=KEY).frame
     assert after["x"].dtype == frame["x"].dtype
     table = pa.table({"x": pa.array(values).dictionary_encode()})

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 import sfumato as sf
-from sfumato.cells.noise.description import StratifiedGaussian
 from sfumato.kernels.arrays import Floats
 from sfumato.methods._noise.covariances import UnperturbedWarning, cholesky_factor, fit_moments
+from sfumato.noise.description import StratifiedGaussian
 
 KEY = bytes(range(32))
 

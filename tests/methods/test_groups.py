@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.engines import LocalEngine
 from sfumato.errors import MethodError, PlanError
-from sfumato.methods import CodeNoise, KAnonymity, Misclassify, Noise, Pseudonymise, Weights
+from sfumato.methods import KAnonymity, Misclassify, Noise, NoisyCodes, Pseudonymise, Weights
 from sfumato.methods.groups import find_group_level, number_groups
 from sfumato.schema import Role
 from sfumato.suggestion.first_plan import first_plan
@@ -107,7 +107,7 @@ def test_rows_without_a_group_are_their_own():
         KAnonymity(k=4, variables=["region", "rooms"]),
         KAnonymity(k=5, output={"region": "set", "age": "mean"}),
         Misclassify(variables=["region"], retention=0.7),
-        CodeNoise(variables=["rooms"], variance=0.3),
+        NoisyCodes(variables=["rooms"], variance=0.3),
         Noise(variables=["rent"], sd_share=0.3),
         Weights(),
     ],

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 import sfumato as sf
-from sfumato.cells.noise import description as described
+from sfumato.noise import description as described
 from sfumato.randomness import Key
 
 KEY = bytes(range(32))

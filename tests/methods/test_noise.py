@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import sfumato as sf
-from sfumato.cells.noise.description import Gaussian
-from sfumato.cells.noise.scales import Growth
 from sfumato.engines import LocalEngine, engine_for
 from sfumato.errors import MethodError, PlanError, SchemaError
 from sfumato.methods._noise.summaries import fit_knots
 from sfumato.methods.noise import Noise
+from sfumato.noise.description import Gaussian
+from sfumato.noise.scales import Growth
 from sfumato.testing.partitioned import PartitionedEngine
 
 KEY = bytes(range(32))

@@ -11,10 +11,10 @@ import pytest
 from tests.conftest import LIBRARIES, drawn, in_library
 
 import sfumato as sf
-from sfumato.cells.noise.description import averaged_variance
 from sfumato.io import frames
 from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred_number
 from sfumato.methods.noise import Noise
+from sfumato.noise.description import averaged_variance
 from sfumato.testing.partitioned import PartitionedEngine
 
 KEY = bytes(range(32))

@@ -70,8 +70,8 @@ NOISES = [
     sf.methods.Noise(variables=["height", "size", "age"], variance_share=0.3),
     sf.methods.Noise(variables=["height", "age"], variance_share=0.3, distribution="laplace"),
     sf.methods.CorrelatedNoise(variables=["age", "height", "size"], noise_share=0.3, partly=True),
-    sf.methods.CodeNoise(variables=["sex", "ward"], variance=0.3),
-    sf.methods.CodeNoise(variables=["sex", "ward"], variance=0.5, ends="round"),
+    sf.methods.NoisyCodes(variables=["sex", "ward"], variance=0.3),
+    sf.methods.NoisyCodes(variables=["sex", "ward"], variance=0.5, ends="round"),
     sf.methods.Misclassify(variables=["sex", "ward"], retention=0.6, towards="equal"),
     sf.methods.Misclassify(
         variables=["sex", "ward"], retention={"sex": 0.7, "ward": 0.6}, invariant=True

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.cells.noise.transitions import invariant, to_marginal
 from sfumato.methods._publishing.counts import EPSILON, draw_geometric, noise_counts
 from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred_number
+from sfumato.noise.transitions import invariant, to_marginal
 from sfumato.randomness import Key
 
 LEVELS = ["a", "b", "c"]

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.methods import CodeNoise, CorrelatedNoise, Drop, Misclassify, Noise
+from sfumato.methods import CorrelatedNoise, Drop, Misclassify, Noise, NoisyCodes
 from sfumato.plan import Writing
 from sfumato.report import render_report
 from sfumato.report.noise import describe_noise
@@ -38,7 +38,7 @@ def several() -> sf.Release:
         Noise(variables=["income"], variance_share=0.1, scale="rank_normal"),
         Noise(variables=["systolic"], growth={"form": "linear", "constant": 1, "slope": 0.05}),
         CorrelatedNoise(variables=["glucose", "hdl"], noise_share=0.19, partly=True),
-        CodeNoise(variables=["education"], variance=0.3),
+        NoisyCodes(variables=["education"], variance=0.3),
         Misclassify(variables=["region"], retention=0.8),
     )
 

@@ -223,7 +223,7 @@ def test_a_sample_meets_no_target_on_its_mean(cohort, noisy):
 @pytest.mark.parametrize("name", ["education", "smoking"])
 @pytest.mark.parametrize("ends", ["clip", "free"])
 def test_noisy_codes_of_categories_are_compared_as_codes(cohort, name, ends):
-    step = sf.methods.CodeNoise(variables=[name], variance=0.3, ends=ends)
+    step = sf.methods.NoisyCodes(variables=[name], variance=0.3, ends=ends)
     released = step.apply(cohort, key=bytes(32))
     known = [name, "height"]
     found = sf.risk.MixedLinkage(known=known).measure(cohort, released)
@@ -255,7 +255,7 @@ def test_much_noise_on_codes_helps(cohort):
         sf.risk.MixedHIndex(known=["education", "systolic"], p=1)
         .measure(
             cohort,
-            sf.methods.CodeNoise(variables=["education"], variance=variance).apply(
+            sf.methods.NoisyCodes(variables=["education"], variance=variance).apply(
                 sf.methods.Noise(variables=["systolic"], sd_share=0.2).apply(cohort, key=bytes(32)),
                 key=bytes(32),
             ),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 import sfumato.risk.attacks.owners as owners_module
-from sfumato.cells.standardisation import standardise_pair
+from sfumato.pairs.standardisation import standardise_pair
 from sfumato.risk.attacks.owners import average_rows, count_near, share_nearest, take_best
 from sfumato.schema import Role
 

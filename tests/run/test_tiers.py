@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.cli.command_line import sfumato
 
 import sfumato as sf
-from sfumato.cells.noise.description import averaged_variance
-from sfumato.cells.noise.transitions import find_further, invariant, to_all, to_near
 from sfumato.errors import PlanError, ReleaseError, TargetError
+from sfumato.noise.description import averaged_variance
+from sfumato.noise.transitions import find_further, invariant, to_all, to_near
 from sfumato.plan import Writing
 from sfumato.run.case import Case
 from sfumato.storage.contents import RECORD_FILE
@@ -115,9 +115,9 @@ def test_a_method_that_stands_twice_is_named_by_its_number():
         (sf.methods.Noise(variables=["age"], variance=25), {"variance": 50}, "cut off at limits"),
         (sf.methods.Noise(variables=["age"], variance=4, bounds="ignore"), {"variance": 9},
          "rounded so coarsely"),
-        (sf.methods.CodeNoise(variables=["smoking"], variance=0.2), {"variance": 0.4},
+        (sf.methods.NoisyCodes(variables=["smoking"], variance=0.2), {"variance": 0.4},
          "outer codes"),
-        (sf.methods.CodeNoise(variables=["smoking"], variance=0.3, ends="round"),
+        (sf.methods.NoisyCodes(variables=["smoking"], variance=0.3, ends="round"),
          {"variance": 0.5}, "not nested"),
         (sf.methods.Misclassify(variables=["smoking"], retention=0.9, towards="near"),
          {"retention": 0.8}, "not nested"),

@@ -46,10 +46,12 @@ def test_every_figure_and_table_has_a_form():
             "switch", "choice", "number", "names", "text",
         }  # fmt: skip
         assert not {"data", "rules", "log", "key"} & set(fields)
-        assert all(item.help for item in fields.values()), kind.name
+        labels = {item.label for item in fields.values()}
+        assert len(labels) == len(fields), kind.name
+        assert all(len(label) <= 60 and label[0] not in '"`' for label in labels), kind.name
         assert say(f"outputs.kinds.{kind.name}")
     assert list_output_fields(get_kind("box"), ["age"])[0].kind == "names"
-    with pytest.raises(PlanError, match="needs 'Variable on the vertical axis'"):
+    with pytest.raises(PlanError, match="needs 'The variable on the vertical axis'"):
         read_output_form(get_kind("scatter"), {"x": ["age"]})
     with pytest.raises(PlanError, match="takes numbers"):
         read_output_form(get_kind("histogram"), {"x": ["age"], "edges": ["a,b"]})
@@ -96,8 +98,8 @@ def test_a_figure_is_made_and_approved_in_a_browser(tab, studio):
     own = begin(studio.folder, DataSource(where=str(file), title="outputs.csv"), PLAN)
     path = f"/sessions/{own.id}/outputs"
     tab.goto(f"http://{studio.host}{studio.prefix}{path}?kind=histogram")
-    tab.get_by_label("Variable * x", exact=True).wait_for()
-    tab.get_by_label("Variable * x", exact=True).select_option("systolic")
+    tab.get_by_label("The variable * x", exact=True).wait_for()
+    tab.get_by_label("The variable * x", exact=True).select_option("systolic")
     press(tab, "Make it")
     tab.get_by_role("img", name="Figure: Histogram of systolic").wait_for()
     shown = tab.locator("figure img").evaluate("image => image.decode().then(() => image.width)")

@@ -301,13 +301,13 @@ def mistype_passphrase(tab: Any, studio: RunningStudio) -> None:
 
 def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     tab.goto(f"http://{studio.host}{studio.prefix}{opened}/release")
-    tab.get_by_label("Recipient").fill("Institute <b>")
+    tab.get_by_label("Who gets the release").fill("Institute <b>")
     press(tab, "Save these details")
     tab.get_by_label("Your name", exact=True).fill("Ben")
     press(tab, "Approve this plan")
     tab.get_by_text("That is a statement, not a proof.").first.wait_for()
     tab.get_by_text("name as typed, not proven").wait_for()
-    tab.get_by_label("Recipient").fill("Institute")
+    tab.get_by_label("Who gets the release").fill("Institute")
     press(tab, "Save these details")
     tab.get_by_text("no longer counts: the plan or the data have changed since").wait_for()
     to = studio.root / "browser" / "out"
@@ -316,7 +316,7 @@ def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     pick(tab, "Folder to write to", "browser")
     assert tab.locator("#to").input_value() == str(to)
     tab.get_by_label("Do not look for earlier releases").check()
-    tab.get_by_label("Purpose").fill("Typed and not kept")
+    tab.get_by_label("What it may be used for").fill("Typed and not kept")
     press(tab, "Write the release")
     tab.get_by_text("Every check that could be made has passed.").wait_for()
     assert is_intact(verify_release(to))

@@ -180,5 +180,5 @@ def test_levels_released_as_noisy_codes_keep_their_order() -> None:
         }
     )
     data = generalised(frame, schema)
-    noised = sf.methods.CodeNoise(variables=["pain"], variance=1e-6).apply(data, key=bytes(32))
+    noised = sf.methods.NoisyCodes(variables=["pain"], variance=1e-6).apply(data, key=bytes(32))
     assert sf.utility.Correlations().measure(data, noised).value < 0.05

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.cells.draws import align_variables
 from sfumato.methods import KAnonymity
+from sfumato.pairs.draws import align_variables
 
 KINDS = [f"level {number:02d}" for number in range(12)]
 

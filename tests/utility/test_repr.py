@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.cells.pairs import align_variable, compare_numbers, read_pair
-from sfumato.cells.standardisation import standardise_pair
+from sfumato.pairs.alignment import align_variable, compare_numbers, read_pair
+from sfumato.pairs.standardisation import standardise_pair
 from sfumato.utility.models.covariates import align_covariates
 from sfumato.utility.models.formula import read_formula
 from sfumato.utility.models.propensity import (

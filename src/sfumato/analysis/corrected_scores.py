@@ -24,8 +24,8 @@ from sfumato.analysis.measurement_error import (
 )
 from sfumato.analysis.naive_fit import Estimates
 from sfumato.analysis.problem import NoisyNumber, Problem
-from sfumato.cells.noise.description import CodeNoise, Misclassification, NoiseDescription
 from sfumato.kernels.arrays import Floats
+from sfumato.noise.description import CodeNoise, Misclassification, NoiseDescription
 from sfumato.utility.models.sandwich import SCORES
 from sfumato.utility.models.sandwich import sandwich_covariance as sandwich
 

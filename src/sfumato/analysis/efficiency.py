@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from sfumato.analysis.noise_simulation import make_fixed_draws, simulate_noise
-from sfumato.cells.noise.description import CodeNoise, Misclassification
-from sfumato.cells.noise.description import NoiseDescription as Described
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import use_one_thread
+from sfumato.noise.description import CodeNoise, Misclassification
+from sfumato.noise.description import NoiseDescription as Described
 from sfumato.parameters import write_short
 from sfumato.utility.models.covariates import Covariates, align_covariates, format_level
 from sfumato.utility.models.fitting import Family

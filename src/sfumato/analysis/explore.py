@@ -162,8 +162,8 @@ def explore(  # noqa: PLR0913 - a look has as many choices
     clean : variables to take as they are, though some method changed them.
     weights : the variable with sampling weights. Default: every record counts once.
     quantiles : which to estimate.
-    level : of the intervals.
-    seed : of the resampling; the same seed, the same intervals.
+    level : probability level of the intervals.
+    seed : seed of the resampling: the same seed, the same intervals.
     accredited : the manifest for accredited analysts, or where it lies.
     progress : called with what is being done, how much of it is done, and how much there is.
 

@@ -93,9 +93,10 @@ def fit(  # noqa: PLR0913 - a model has as many parts
         at most; a note says so.
     method : "posterior" draws from the distribution of the coefficients given all that was
         released; "moments", "calibration" and "simex" are quick looks.
-    shape : of true values given clean ones: "normal", "mixture", or "auto" to let the data say.
+    shape : distribution of true values, given clean ones: "normal", "mixture", or "auto" to let
+        the data say.
     clustered : whether true values may differ by group; turn it off only to compare with others.
-    level : of the intervals.
+    level : probability level of the intervals.
     measured : the variance of the error that measurements had before any noise, by variable.
     trials : the variable that says how many trials each record of a "binomial" model has.
     offset : what is added to the linear predictor with a coefficient of 1, such as "log(years)";

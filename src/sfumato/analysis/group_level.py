@@ -18,9 +18,9 @@ import numpy as np
 
 from sfumato.analysis.measurement_error import StratifiedNumber, covariance_between
 from sfumato.analysis.problem import Category, GeneralisedNumber, NoisyNumber, Problem
-from sfumato.cells.noise.description import NoiseDescription
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.noise.description import NoiseDescription
 
 _FEWEST_REPEATS = 10
 """Levels repeat by chance where there are few: so many records beyond the first of their group."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.analysis.samplers.metropolis.likelihood import log_normal_interval
-from sfumato.cells.noise.scales import Scale
 from sfumato.kernels.arrays import Floats
+from sfumato.noise.scales import Scale
 
 _BETTER = 3.0
 """By so much the log-likelihood on the logarithm must be greater."""

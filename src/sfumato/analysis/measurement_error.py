@@ -18,7 +18,10 @@ import polars as pl
 
 from sfumato.analysis.problem import Category, NoisyNumber, Problem
 from sfumato.cells.codes import encode_levels, encode_strata
-from sfumato.cells.noise.description import (
+from sfumato.cells.notation import format_value
+from sfumato.errors import DataError, MethodError
+from sfumato.kernels.arrays import Floats, Integers
+from sfumato.noise.description import (
     CodeNoise,
     CorrelatedGaussian,
     Gaussian,
@@ -26,10 +29,7 @@ from sfumato.cells.noise.description import (
     NoiseDescription,
     StratifiedGaussian,
 )
-from sfumato.cells.noise.scales import Growth
-from sfumato.cells.notation import format_value
-from sfumato.errors import DataError, MethodError
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.noise.scales import Growth
 
 _NEVER = -745.0
 """The log of the smallest number above 0: an engine takes the impossible to be this unlikely."""

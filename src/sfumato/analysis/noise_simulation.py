@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sfumato.cells.noise.description import (
+from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
+from sfumato.noise.description import (
     CodeNoise,
     CorrelatedGaussian,
     Gaussian,
     Misclassification,
 )
-from sfumato.cells.noise.description import NoiseDescription as Described
-from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats
+from sfumato.noise.description import NoiseDescription as Described
 from sfumato.randomness import Draws, Key
 
 _OPEN = Key(bytes(32))

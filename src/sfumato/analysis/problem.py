@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from sfumato.analysis.diagnostics import AGREEMENT, chains_agree
-from sfumato.cells.noise.scales import Growth, Scale
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.noise.scales import Growth, Scale
 
 Family = Literal[
     "gaussian", "bernoulli", "binomial", "poisson", "negative_binomial", "ordinal", "multinomial"

@@ -45,9 +45,9 @@ from sfumato.analysis.problem import (
     Term,
 )
 from sfumato.analysis.variables import ModelVariables
-from sfumato.cells.noise.description import NoiseDescription
 from sfumato.errors import DataError, MeasureError
 from sfumato.kernels.arrays import Floats
+from sfumato.noise.description import NoiseDescription
 from sfumato.utility.models.covariates import MOST_LEVELS, format_level
 from sfumato.utility.models.formula import Formula, FormulaToken
 

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, cast
 
 from sfumato.analysis.generalised_cells import looks_generalised
 from sfumato.analysis.measurement_error import NoiseByStratum, strata_variables
-from sfumato.cells.noise.description import (
+from sfumato.data import Dataset, read
+from sfumato.errors import DataError, SfumatoError
+from sfumato.io.json_reader import parse_json
+from sfumato.noise.description import (
     NoiseDescription,
     StratifiedGaussian,
     read_description,
     read_descriptions,
 )
-from sfumato.data import Dataset, read
-from sfumato.errors import DataError, SfumatoError
-from sfumato.io.json_reader import parse_json
 from sfumato.schema import Schema
 
 _ONLY_NAMES = ("pseudonymise",)
@@ -182,7 +182,7 @@ def _read_accredited_noise(
     manifest_or_path: Any, manifest: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
     """The noise in an accredited manifest, which must be that of this release."""
-    from sfumato.cells.noise.description import is_accredited_version
+    from sfumato.noise.description import is_accredited_version
 
     accredited = manifest_or_path
     if not isinstance(manifest_or_path, Mapping):

@@ -16,10 +16,10 @@ from sfumato.analysis.group_level import find_first_records, find_group_numbers
 from sfumato.analysis.measurement_error import StratifiedNumber, build_category, noise_covariances
 from sfumato.analysis.naive_fit import Estimates, fit_columns
 from sfumato.analysis.problem import Category, NoisyNumber, Problem
-from sfumato.cells.noise.description import CodeNoise, Misclassification, NoiseDescription
-from sfumato.cells.noise.transitions import draw_transitions
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.noise.description import CodeNoise, Misclassification, NoiseDescription
+from sfumato.noise.transitions import draw_transitions
 from sfumato.progress import current_progress
 
 _SIZES = (0.5, 1.0, 1.5, 2.0)

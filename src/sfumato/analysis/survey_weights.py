@@ -35,9 +35,9 @@ from sfumato.analysis.naive_fit import Estimates, compute_moments
 from sfumato.analysis.problem import Posterior, Problem, Sampling
 from sfumato.analysis.release_input import ReleaseInput
 from sfumato.cells.codes import encode
-from sfumato.cells.noise.description import Gaussian
 from sfumato.errors import DataError, MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.noise.description import Gaussian
 from sfumato.utility.models.sandwich import SCORES
 
 ROLE = "role"

@@ -26,13 +26,13 @@ from sfumato.analysis.problem import Category, NoisyNumber, Partition
 from sfumato.analysis.release_input import ReleaseInput
 from sfumato.analysis.tight_ranges import number_classes
 from sfumato.cells.codes import encode, encode_levels
-from sfumato.cells.noise.description import CodeNoise, Gaussian, NoiseDescription
 from sfumato.data import Dataset
 from sfumato.engines.local import find_positions
 from sfumato.errors import DataError
 from sfumato.io.frames import is_in_memory, wrap
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.exact_sums import canonical_order
+from sfumato.noise.description import CodeNoise, Gaussian, NoiseDescription
 from sfumato.utility.models.covariates import MOST_LEVELS, format_level, order_levels
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""What a released cell can be: value, range, set, mask, wildcard, noisy value; and codes."""
+"""What a released cell can be: value, range, set, mask or wildcard; and codes."""

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.noise.description import Level
 from sfumato.cells.notation import WILDCARD, format_value
 from sfumato.data import Dataset
 from sfumato.engines import Combinations
@@ -24,6 +23,7 @@ from sfumato.engines.local import find_class_of_each, find_positions
 from sfumato.errors import MethodError
 from sfumato.io import frames
 from sfumato.kernels.arrays import AnyIntegers, Codes, Integers
+from sfumato.noise.description import Level
 from sfumato.schema import Column
 
 FEWEST_OF_LEVEL = 10

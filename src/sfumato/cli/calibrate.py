@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="Example: sfumato calibrate cohort.csv --plan plan.toml --variables height,weight "
         "--mean-h 5 --model 'systolic ~ height' --write noised.toml"
-    )(calibrate)
+    )(options.explain_options(calibrate, run_calibrate))
 
 
 def calibrate(
@@ -45,24 +45,14 @@ def calibrate(
         str | None,
         typer.Option(help="The numbers to add noise to: height,weight. Default: those known."),
     ] = None,
-    mean_h: Annotated[
-        float | None,
-        typer.Option("--mean-h", help="The lowest mean of h allowed: how many people are nearer."),
-    ] = None,
+    mean_h: float | None = None,
     at_most: Annotated[
         float | None,
         typer.Option(help="The highest share of records with h below the limit."),
     ] = None,
     below: Annotated[int, typer.Option(help="That limit.", min=1)] = 3,
-    who: Annotated[
-        str,
-        typer.Option(
-            help="For which people: all, deciles, or a share such as 0.05: the most exposed."
-        ),
-    ] = "all",
-    by: Annotated[
-        str, typer.Option(help="The order of the deciles: sum, distance, or a variable.")
-    ] = "sum",
+    who: str = "all",
+    by: str = "sum",
     known: Annotated[
         str | None,
         typer.Option(
@@ -77,27 +67,14 @@ def calibrate(
             "Repeatable. Default: all."
         ),
     ] = None,
-    errors: Annotated[
-        float,
-        typer.Option(
-            help="How wrong the attacker's knowledge is: in standard deviations of numbers, and as "
-            "the share of wrong categories."
-        ),
-    ] = 0.0,
-    sampling_fraction: Annotated[
-        float, typer.Option(help="The share of the people looked for who are in the file.")
-    ] = 1.0,
+    errors: float = 0.0,
+    sampling_fraction: float = 1.0,
     weight: Annotated[
         list[str] | None,
         typer.Option(help="How much noise a variable gets in proportion: height=0.5. Repeatable."),
     ] = None,
-    attacker: Annotated[
-        str,
-        typer.Option(
-            help="best: also one who weights variables by their noise. plain: the one in the paper."
-        ),
-    ] = "best",
-    draws: Annotated[int, typer.Option(help="How many times each size is drawn.", min=2)] = 10,
+    attacker: str = "best",
+    draws: Annotated[int, typer.Option(min=2)] = 10,
     model: Annotated[
         list[str] | None,
         typer.Option(help="A model that analysts will fit: 'y ~ x'. Its loss is reported."),

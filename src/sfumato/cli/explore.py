@@ -18,7 +18,9 @@ from sfumato.progress import send_progress_to
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog="Example: sfumato explore release --variable income")(explore)
+    app.command(epilog="Example: sfumato explore release --variable income")(
+        options.explain_options(explore, run_explore)
+    )
 
 
 def explore(
@@ -40,12 +42,12 @@ def explore(
         list[str] | None,
         typer.Option(help="A variable to use unchanged although it was protected. Repeatable."),
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="The variable with sampling weights.")] = None,
+    weights: str | None = None,
     quantile: Annotated[
         list[float] | None, typer.Option(help="A quantile between 0 and 1. Repeatable.")
     ] = None,
-    level: Annotated[float, typer.Option(help="Probability level of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="A different seed resamples differently.")] = 0,
+    level: float = 0.95,
+    seed: int = 0,
     pictures: Annotated[
         Path | None, typer.Option(help="Draw the density of each noised number into this folder.")
     ] = None,

@@ -29,7 +29,9 @@ _LARGE = 1000
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog='Example: sfumato fit "exam ~ reading + (1 | school)" release')(fit)
+    app.command(epilog='Example: sfumato fit "exam ~ reading + (1 | school)" release')(
+        options.explain_options(fit, run_fit)
+    )
 
 
 def fit(
@@ -48,34 +50,17 @@ def fit(
         list[str] | None,
         typer.Option(help="A variable to use unchanged although it was protected. Repeatable."),
     ] = None,
-    family: Annotated[
-        str,
-        typer.Option(
-            help="gaussian, bernoulli, binomial, poisson, negative_binomial, ordinal, multinomial."
-        ),
-    ] = "gaussian",
-    link: Annotated[str | None, typer.Option(help="logit or probit.")] = None,
-    trials: Annotated[
-        str | None, typer.Option(help="The variable with the trials of a binomial model.")
-    ] = None,
-    offset: Annotated[
-        str | None,
-        typer.Option(help='Added to the linear predictor as it is, such as "log(years)".'),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help='The survey weights; "role" for the variable with the role weight.'),
-    ] = None,
-    method: Annotated[
-        str, typer.Option(help="posterior; or a quick look: moments, calibration, simex.")
-    ] = "posterior",
-    shape: Annotated[
-        str, typer.Option(help="Distribution of true values: auto, normal or mixture.")
-    ] = "auto",
+    family: str = "gaussian",
+    link: str | None = None,
+    trials: str | None = None,
+    offset: str | None = None,
+    weights: str | None = None,
+    method: str = "posterior",
+    shape: str = "auto",
     draws: Annotated[int, typer.Option(help="Draws per chain.", min=1)] = 1000,
     chains: Annotated[int, typer.Option(help="How many chains.", min=1)] = 4,
     seed: Annotated[int, typer.Option(help="A different seed gives different draws.")] = 0,
-    level: Annotated[float, typer.Option(help="Probability level of the intervals.")] = 0.95,
+    level: float = 0.95,
     compare: Annotated[
         list[str] | None,
         typer.Option(

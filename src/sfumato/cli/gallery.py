@@ -11,6 +11,7 @@ from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json
 from sfumato.cli.plot import load_house_rules
 from sfumato.figures.public.linear_model import fit_model
+from sfumato.figures.public.parameters import DEFAULTS, Binned
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
 
@@ -19,7 +20,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="Example: sfumato gallery cohort.csv --x height --y systolic --out gallery.html"
-    )(gallery)
+    )(options.explain_options(gallery, Binned))
 
 
 def gallery(
@@ -27,24 +28,17 @@ def gallery(
     x: Annotated[str, typer.Option(help="A variable of numbers.")],
     y: Annotated[str, typer.Option(help="Another one.")],
     to: Annotated[Path, typer.Option("--out", "-o", help="Write to this HTML file.")],
-    hue: Annotated[
-        str | None, typer.Option("--hue", "--by", help="The variable that defines groups.")
-    ] = None,
+    hue: Annotated[str | None, typer.Option("--hue", "--by")] = None,
     time: Annotated[str | None, typer.Option(help="For survival: the time.")] = None,
     event: Annotated[str | None, typer.Option(help="For survival: whether it happened.")] = None,
     model: Annotated[
         str | None, typer.Option(help="For diagnostics: a linear model 'y ~ x'.")
     ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option("--k", help="Fewest records behind anything drawn. Default: the rules' k, 3."),
-    ] = None,
-    sd_share: Annotated[
-        float, typer.Option(help="SD of the noise as a share of the variable's.")
-    ] = 0.25,
+    k: int | None = None,
+    sd_share: Annotated[float, typer.Option(show_default=False)] = DEFAULTS["sd_share"],
     key: Annotated[Path | None, typer.Option(help="Key file, for the noise.")] = None,
-    log: Annotated[Path | None, typer.Option(help="Folder of the log of outputs.")] = None,
-    rules: Annotated[Path | None, typer.Option(help="The house rules for outputs (TOML).")] = None,
+    log: options.OutputLog = None,
+    rules: options.HouseRules = None,
     profile: options.Profile = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: ranges, missing codes.")

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
@@ -53,6 +53,10 @@ Master = Annotated[
 ]
 Measures = Annotated[
     list[str] | None, typer.Option("--measure", "-m", help="Which measures; may be repeated.")
+]
+OutputLog = Annotated[Path | None, typer.Option("--log", help="Folder of the log of outputs.")]
+HouseRules = Annotated[
+    Path | None, typer.Option("--rules", help="The house rules for outputs (TOML).")
 ]
 Parameters = Mapping[str, list[str]]
 """What was given for each parameter of a measure, in the order in which it was given."""
@@ -166,6 +170,25 @@ def write_plan(
         ) from None
     except OSError:
         raise PlanError(f"'{path}' cannot be written.", hint="does the folder exist?") from None
+
+
+def explain_options(command: Callable[..., None], described: Any) -> Callable[..., None]:
+    """Give the options that have no help what a docstring says of the parameter of that name."""
+    docs = catalogue.read_parameter_docs(inspect.getdoc(described) or "")
+    signature = inspect.signature(command, eval_str=True)
+    explained = []
+    for parameter in signature.parameters.values():
+        kind, *others = (
+            get_args(parameter.annotation)
+            if get_origin(parameter.annotation) is Annotated
+            else (parameter.annotation,)
+        )
+        option = others[0] if others else typer.Option()
+        if option.help is None:
+            option.help = docs[parameter.name][:1].upper() + docs[parameter.name][1:]
+        explained.append(parameter.replace(annotation=Annotated[kind, option]))
+    command.__signature__ = signature.replace(parameters=explained)  # type: ignore[attr-defined]
+    return command
 
 
 def add_measure_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -16,6 +16,7 @@ from sfumato.cli.sweep import PICTURES
 from sfumato.data import Dataset
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.figures.public.linear_model import fit_model
+from sfumato.figures.public.parameters import Binned
 from sfumato.outputs.output import OutputRefused
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
@@ -41,7 +42,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="Example: sfumato plot scatter cohort.csv --x height --y weight_kg --hue sex "
         "--out figure.svg --log outputs"
-    )(plot)
+    )(options.explain_options(plot, Binned))
 
 
 def plot(
@@ -50,12 +51,10 @@ def plot(
     x: Annotated[
         str | None, typer.Option(help="The horizontal variable; for a box plot also several: a,b.")
     ] = None,
-    y: Annotated[str | None, typer.Option(help="The vertical variable.")] = None,
+    y: str | None = None,
     time: Annotated[str | None, typer.Option(help="For survival: the time.")] = None,
     event: Annotated[str | None, typer.Option(help="For survival: whether it happened.")] = None,
-    hue: Annotated[
-        str | None, typer.Option("--hue", "--by", help="The variable that defines groups.")
-    ] = None,
+    hue: Annotated[str | None, typer.Option("--hue", "--by")] = None,
     model: Annotated[
         str | None, typer.Option(help="For residuals, qq, leverage, forest: linear model 'y ~ x'.")
     ] = None,
@@ -66,11 +65,8 @@ def plot(
             "Default: by kind."
         ),
     ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option("--k", help="Fewest records behind anything drawn. Default: the rules' k, 3."),
-    ] = None,
-    bins: Annotated[int | None, typer.Option(help="Bins per axis.")] = None,
+    k: int | None = None,
+    bins: int | None = None,
     edges: Annotated[
         str | None, typer.Option(help="For a histogram: the edges of unequal bins, 0,18,40,65.")
     ] = None,
@@ -81,24 +77,20 @@ def plot(
             "--compare", help="The original beside all four protections. Do not pass it on."
         ),
     ] = False,
-    sd_share: Annotated[
-        float | None, typer.Option(help="SD of the noise as a share of the variable's: 0.25.")
-    ] = None,
+    sd_share: float | None = None,
     key: Annotated[
         Path | None, typer.Option(help="Key file, so that the noise is the same next time.")
     ] = None,
-    small: Annotated[
-        str | None, typer.Option(help="hide, or show cells of few protected values.")
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="The title of the figure.")] = None,
+    small: str | None = None,
+    title: str | None = None,
     to: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write to this SVG, PNG, PDF or HTML file.")
     ] = None,
     table: Annotated[
         Path | None, typer.Option(help="Write what is drawn to this CSV or JSON file.")
     ] = None,
-    log: Annotated[Path | None, typer.Option(help="Folder of the log of outputs.")] = None,
-    rules: Annotated[Path | None, typer.Option(help="The house rules for outputs (TOML).")] = None,
+    log: options.OutputLog = None,
+    rules: options.HouseRules = None,
     profile: options.Profile = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: ranges, missing codes.")

@@ -44,7 +44,7 @@ def site(
         Path | None, typer.Option("--round", help="The next round, as `combine` wrote it.")
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Key file, for points with noise.")] = None,
-    rules: Annotated[Path | None, typer.Option(help="The house rules for outputs (TOML).")] = None,
+    rules: options.HouseRules = None,
     profile: options.Profile = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: roles, missing codes.")

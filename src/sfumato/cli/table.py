@@ -25,50 +25,39 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="Example: sfumato table cohort.csv --rows education --columns sex --out table.csv"
-    )(table)
+    )(options.explain_options(table, crosstab))
 
 
 def table(
     file: options.File,
     rows: Annotated[str, typer.Option(help="Variables down the side: education,region.")],
-    columns: Annotated[str | None, typer.Option(help="Variables across the top.")] = None,
-    values: Annotated[str | None, typer.Option(help="The variable to aggregate.")] = None,
-    aggregate: Annotated[
-        str | None,
-        typer.Option(help="count, sum, mean, std, median, a percentile (q25); or several."),
-    ] = None,
-    weights: Annotated[str | None, typer.Option(help="The variable with survey weights.")] = None,
-    protection: Annotated[
-        str, typer.Option(help="suppress: hide cells; round: round counts to multiples of --base.")
-    ] = "suppress",
-    k: Annotated[
-        int | None, typer.Option("--k", help="Fewest records in a cell. Default: the rules' k.")
-    ] = None,
-    base: Annotated[int, typer.Option(help="Round to multiples of this number.", min=2)] = 5,
-    normalize: Annotated[
-        str | None, typer.Option(help="Shares instead of counts: all, index or columns.")
-    ] = None,
+    columns: str | None = None,
+    values: str | None = None,
+    aggregate: str | None = None,
+    weights: str | None = None,
+    protection: str = "suppress",
+    k: int | None = None,
+    base: Annotated[int, typer.Option(min=2)] = 5,
+    normalize: str | None = None,
     missing: Annotated[
         str, typer.Option(help="Missing values: level (of their own), or leave-out.")
     ] = "level",
-    margins: Annotated[bool, typer.Option(help="Show totals.")] = True,
-    subtotals: Annotated[bool, typer.Option(help="Show totals of nested rows.")] = False,
+    margins: bool = True,
+    subtotals: bool = False,
     attack: Annotated[
         bool, typer.Option(help="Also show what anybody can work out about suppressed cells.")
     ] = False,
     to: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write to this CSV, HTML, MD or TEX file.")
     ] = None,
-    log: Annotated[Path | None, typer.Option(help="Folder of the log of outputs.")] = None,
-    rules: Annotated[Path | None, typer.Option(help="The house rules for outputs (TOML).")] = None,
+    log: options.OutputLog = None,
+    rules: options.HouseRules = None,
     profile: options.Profile = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: roles, missing codes.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Its title in the log.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing file.")
-    ] = False,
+    title: str | None = None,
+    overwrite: options.Overwrite = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="Example: sfumato tune cohort.csv --plan plan.toml --write tuned.toml --map map.svg"
-    )(tune)
+    )(options.explain_options(tune, run_tune))
 
 
 def tune(
@@ -47,18 +47,13 @@ def tune(
         Path | None,
         typer.Option("--out", "-o", help="Write the table to this CSV, Parquet or Excel file."),
     ] = None,
-    runs: Annotated[int, typer.Option(help="Try at most this many candidates.", min=2)] = 60,
-    budget: Annotated[
-        float | None,
-        typer.Option(help="Start no candidate after this many seconds. Default: no limit."),
-    ] = None,
+    runs: Annotated[int, typer.Option(min=2)] = 60,
+    budget: float | None = None,
     resume: Annotated[
         Path | None,
         typer.Option(help="Keep finished candidates in this folder, and continue from there."),
     ] = None,
-    repeats: Annotated[
-        int, typer.Option(help="Measure random methods with this many keys.", min=1)
-    ] = 5,
+    repeats: Annotated[int, typer.Option(min=1)] = 5,
     weight: Annotated[
         list[str] | None,
         typer.Option(help="How much a utility measure counts: propensity=2. Repeatable."),
@@ -67,13 +62,11 @@ def tune(
         str | None,
         typer.Option(help="Compare two candidates of the table by their numbers: 3,7."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="A different seed gives different keys.")] = 0,
+    seed: int = 0,
     key: Annotated[
         Path | None, typer.Option(help="The key file with which the plan will be carried out.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Try this many at once. The result is the same.", min=1)
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
     table: options.Table = None,
     query: options.Query = None,
     overwrite: options.Overwrite = False,

@@ -41,12 +41,14 @@ class Coarsen(RowWise):
     Parameters
     ----------
     variables : numbers or dates.
-    intervals : how many intervals of (nearly) equal length the domain is cut into.
-    breaks : instead, where to cut: each break begins an interval.
-    edges : "declared" takes the domain that the schema declares; "observed" takes round numbers,
-        or first and last days of periods, at or outside the data's smallest and largest value:
-        a step of that grid is at least a tenth of the range, so that neither value is shown.
-    output : "range" writes `[min;max]`; "middle" writes the middle of the interval.
+    intervals : number of intervals of (nearly) equal length over the domain.
+    breaks : where intervals begin, in place of a number of them: each break begins an interval.
+    edges : ends of the intervals: "declared" takes the domain that the schema declares; "observed"
+        takes round numbers, or first and last days of periods, at or outside the data's smallest
+        and largest value: a step of that grid is at least a tenth of the range, so that neither
+        value is shown.
+    output : how an interval is written: "range" writes `[min;max]`; "middle" writes the middle of
+        the interval.
 
     Examples
     --------

@@ -20,8 +20,6 @@ from sfumato.cells.codes import (
     require_common_levels,
     restore_categories,
 )
-from sfumato.cells.noise import description as described
-from sfumato.cells.noise.nesting import round_codes
 from sfumato.data import Dataset, drop_missing_codes
 from sfumato.engines import Chance, Engine
 from sfumato.errors import PlanError
@@ -35,6 +33,8 @@ from sfumato.methods.persons import (
     list_once,
     mark_constant,
 )
+from sfumato.noise import description as described
+from sfumato.noise.nesting import round_codes
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -48,7 +48,7 @@ _OTHERWISE = 'take ends = "free", or the method "misclassify" with again = true.
 
 
 @parameters
-class CodeNoise(RowWise):
+class NoisyCodes(RowWise):
     """Add normal noise to the codes of categories.
 
     Question: how can a category be blurred so that an analyst can still take the blur out?
@@ -64,13 +64,13 @@ class CodeNoise(RowWise):
     Parameters
     ----------
     variables : the categories: nominal, ordinal, yes/no, or whole numbers with few values.
-    variance : of the noise, in squared steps from one code to the next: one number for all, or by
-        variable a number, or a list with one for each level in their order.
-    ends : "clip" sets what lies beyond the first or last code to that code, so that a value far
-        out does not give an outer level away, and releases numbers; "round" releases the category
-        with the nearest code; "free" releases numbers, wherever they lie.
-    finer : the variances of the more trusted tiers, as a plan with tiers writes them. Categories
-        are then those of the tier before, exchanged again.
+    variance : variance of the noise: in squared steps from one code to the next; one number for
+        all, or by variable a number, or a list with one for each level in their order.
+    ends : what lies beyond the outer codes: "clip" sets it to the first or last code, so that a
+        value far out does not give an outer level away, and releases numbers; "round" releases the
+        category with the nearest code; "free" releases numbers, wherever they lie.
+    finer : variances of the more trusted tiers, as a plan writes them. Categories are then those of
+        the tier before, exchanged again.
 
     Examples
     --------
@@ -78,10 +78,10 @@ class CodeNoise(RowWise):
     >>> wealth = sf.Column(role="quasi", kind="ordinal", domain=("low", "middle", "high"))
     >>> frame = pl.DataFrame({"wealth": ["low", "high", "low", None]})
     >>> data = sf.Dataset(frame, sf.Schema({"wealth": wealth}))
-    >>> noisy = CodeNoise(variables=["wealth"], variance=0.2).apply(data, key=bytes(32))
+    >>> noisy = NoisyCodes(variables=["wealth"], variance=0.2).apply(data, key=bytes(32))
     >>> noisy.frame["wealth"].dtype, noisy.frame["wealth"].null_count()
     (Float64, 1)
-    >>> rounded = CodeNoise(variables=["wealth"], variance=0.2, ends="round")
+    >>> rounded = NoisyCodes(variables=["wealth"], variance=0.2, ends="round")
     >>> set(rounded.apply(data, key=bytes(32)).frame["wealth"]) <= {"low", "middle", "high", None}
     True
 

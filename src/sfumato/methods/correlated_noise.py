@@ -18,7 +18,6 @@ from sfumato.cells.codes import (
     sort_strata,
     to_plain,
 )
-from sfumato.cells.noise.description import CorrelatedGaussian, NoiseDescription, StratifiedGaussian
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError
@@ -39,6 +38,7 @@ from sfumato.methods._publishing.digits import (
     round_to_step,
 )
 from sfumato.methods.persons import BY_PERSON, ONCE, draw_for_variable, find_constant
+from sfumato.noise.description import CorrelatedGaussian, NoiseDescription, StratifiedGaussian
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import IDENTIFYING, Schema
@@ -67,12 +67,12 @@ class CorrelatedNoise(RowWise):
     Parameters
     ----------
     variables : the numbers to perturb, together.
-    noise_share : the share of the released variance that is noise, between 0 and 1.
-    strata : variables within whose combinations means and covariances are taken, and kept. They
-        are released as they are.
-    fewest : records a stratum must have (the data, where there are no strata). Accredited analysts
-        get means and covariances (everybody, if the plan says noise = "all"), and those of few
-        records would reveal each.
+    noise_share : share of noise in the released variance, between 0 and 1.
+    strata : within groups of: variables within whose combinations means and covariances are taken,
+        and kept. They are released as they are.
+    fewest : fewest records in a stratum: of the data, where there are no strata. Accredited
+        analysts get means and covariances (everybody, if the plan says noise = "all"), and those of
+        few records would reveal each.
     partly : do not warn that other numbers stay as they are.
 
     Examples

@@ -42,11 +42,11 @@ class DeidentifyText(RowWise):
     Parameters
     ----------
     variables : the free text.
-    deidentifier : "presidio" (Microsoft Presidio, `pip install '.[text]'`, and a language
-        model for it); "patterns", which finds e-mail and web addresses, telephone numbers, dates
-        and numbers of people by their form, and no names; or what an installed package brings
-        (entry point `sfumato.deidentifiers`).
-    language : of the text, such as "de". For Presidio.
+    deidentifier : program that finds names: "presidio" (Microsoft Presidio, `pip install
+        '.[text]'`, and a language model for it); "patterns", which finds e-mail and web addresses,
+        telephone numbers, dates and numbers of people by their form, and no names; or what an
+        installed package brings (entry point `sfumato.deidentifiers`).
+    language : language of the text, such as "de". For Presidio.
     model : the model of spaCy that finds the names, by name or folder. For Presidio; by default
         the large one of the language.
 

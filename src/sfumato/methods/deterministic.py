@@ -80,9 +80,10 @@ class Deterministic(Method):
     ----------
     variables : the numbers to blur, together.
     strata : the categories within which neighbours are sought. They are released as they are.
-    k : how many records share in a centre, the record itself counted.
+    k : records that share a centre, the record itself counted.
     pairs : allow k = 2, which protects little.
-    distance : "euclidean" on standardised numbers, or "mahalanobis", which takes out correlation.
+    distance : kind of distance: "euclidean" on standardised numbers, or "mahalanobis", which takes
+        out correlation.
     small : what to do with strata of fewer than k records: "refuse", "suppress" the records, or
         "merge" levels until all are large enough (along the hierarchy, the order, or by likeness).
     missing : what to do with missing numbers: "refuse", "drop" the records, fill in the "median"
@@ -92,21 +93,21 @@ class Deterministic(Method):
         known ones, or from what a "model" (logistic regression on the numbers and the other
         strata) predicts. What is filled in is released: a gap would be a stratum of its own.
     release_imputed : release filled-in numbers. Otherwise they are missing again in the release.
-    bounds : what to do with numbers that the stretching pushes out of the declared domain:
-        "report" them (see the measure displacement), or "keep" them inside, with the mean and
-        the spread of the original as far as possible. With `whole`, codes (at most 50 different
-        whole numbers, each shared by 10 records on average) always stay among the codes.
-    whole : round variables of whole numbers to whole numbers, however few. All others are rounded
-        to the original's decimals, or to a ten-thousandth of its standard deviation where that is
-        finer: more rounding would bring values back that hardly moved.
-    at_most : the share of records that may stay within `within` of their original, in any one
-        variable: what the measure `displacement` calls `stayed`. The smallest k from `k` upwards is
+    bounds : numbers that stretching pushes out of the declared domain: "report" them (see the
+        measure displacement), or "keep" them inside, with the mean and the spread of the original
+        as far as possible. With `whole`, codes (at most 50 different whole numbers, each shared by
+        10 records on average) always stay among the codes.
+    whole : keep whole numbers whole, however few. All others are rounded to the original's
+        decimals, or to a ten-thousandth of its standard deviation where that is finer: more
+        rounding would bring values back that hardly moved.
+    at_most : share of records that may stay near their original: within `within` of it, in any one
+        variable; what the measure `displacement` calls `stayed`. The smallest k from `k` upwards is
         taken that meets it, up to ten times `k`, and what that costs is said. Refused where a
-        stratum would keep fewer than 10 distinct values of a variable (or than a third of those
-        it has), or where its mean would move by more than 0.25 standard deviations. Numbers that
+        stratum would keep fewer than 10 distinct values of a variable (or than a third of those it
+        has), or where its mean would move by more than 0.25 standard deviations. Numbers that
         hardly move at any k, such as codes and counts, want noise instead.
-    within : the distance meant by `at_most`, in standard deviations.
-    k_by : choose that k once for "all" records, or for each "stratum".
+    within : distance that counts as near, in standard deviations; for `at_most`.
+    k_by : records for which that k is chosen: "all" at once, or each "stratum".
 
     Examples
     --------

@@ -20,7 +20,6 @@ from sfumato.cells.coordinates import (
     read_places,
     round_up,
 )
-from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import HeavyLossWarning, MethodError, WeakProtectionWarning
@@ -28,6 +27,7 @@ from sfumato.kernels.arrays import Floats, Mask
 from sfumato.method import Fitted, Method, Strength, require_draws
 from sfumato.methods._coordinates import name_pair, require_pair
 from sfumato.methods.persons import draw_by_person
+from sfumato.pairs.alignment import quote_names
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema
@@ -61,14 +61,14 @@ class DisplaceCoordinates(Method):
     ----------
     variables : the latitude and the longitude, in degrees, in this order. Default: the only two
         whose names say so.
-    k : how many other persons live in the ring, at least.
-    inner : the inner radius of the ring, as a share of the outer: nobody stays nearer.
-    alike : only persons with the same values of these variables count, since an attacker knows
-        them too. Default: all other quasi-identifiers as they are at this step, so put it after
-        those that generalise them. Places of which too few are alike become missing.
-    persons_per_km2 : count people of the population instead of those in the file: a number, or the
-        variable that has it for each row, such as from a census. Then the attacker does not know
-        who is in the file. `alike` does not count.
+    k : fewest other persons who live in the ring.
+    inner : inner radius of the ring, as a share of the outer: nobody stays nearer.
+    alike : count only persons who share these variables: an attacker knows them too. Default: all
+        other quasi-identifiers as they are at this step, so put it after those that generalise
+        them. Places of which too few are alike become missing.
+    persons_per_km2 : people per square kilometre: count those of the population instead of those in
+        the file; a number, or the variable that has it for each row, such as from a census. Then
+        the attacker does not know who is in the file. `alike` does not count.
 
     Examples
     --------

@@ -18,8 +18,7 @@ class Drop(Method):
 
     Parameters
     ----------
-    variables : the variables to leave out. Default: every variable whose role is "direct" or
-        "person".
+    variables : variables to leave out. Default: every variable whose role is "direct" or "person".
 
     Examples
     --------

@@ -41,7 +41,7 @@ class GridCoordinates(RowWise):
     ----------
     variables : the latitude and the longitude, in degrees, in this order. Default: the only two
         whose names say so.
-    cell_km : how high and wide a cell is, at least; at most a few per cent more.
+    cell_km : height and width of a cell in km, at least; at most a few per cent more.
 
     Examples
     --------

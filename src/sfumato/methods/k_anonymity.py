@@ -53,28 +53,29 @@ class KAnonymity(ClusteringMethod):
     Parameters
     ----------
     variables : what is generalised. Default: all whose role is "quasi", but the strata.
-    k : the fewest records in a cluster, or persons.
-    clustering : "mondrian" cuts the data in two again and again, at the middle of the widest
-        variable: narrow ranges, any variable, n log n. "mdav" gathers the k nearest around the
-        records farthest from the average: for numbers and up to about 100 000 records. "origin"
-        is Algorithm S2 as published, along the distance to the zero record: wide ranges. Default:
-        "mdav" where all variables are numbers that become means or medians, up to 100 000 records;
-        else "mondrian".
-    output : what a cluster gets, for all variables or by variable: "range" (`[20;29]`; `937**` for
+    k : fewest records in a cluster, or persons.
+    clustering : how records are grouped: "mondrian" cuts the data in two again and again, at the
+        middle of the widest variable: narrow ranges, any variable, n log n. "mdav" gathers the k
+        nearest around the records farthest from the average: for numbers and up to about 100 000
+        records. "origin" is Algorithm S2 as published, along the distance to the zero record: wide
+        ranges. Default: "mdav" where all variables are numbers that become means or medians, up to
+        100 000 records; else "mondrian".
+    output : what a cluster gets: for all variables or by variable, "range" (`[20;29]`; `937**` for
         codes of kind "text"; for other categories without an order a set, with a hierarchy one of
-        whole groups), "set" (`{a;b}`, the values that occur; numbers and dates still get
-        ranges, unless `ends` is "observed"), "level" (the narrowest group of the hierarchy that
-        holds all), "mean" or "median" (of the values that are present; missing where they are no
-        more than half), "middle" (of the range), "mode", or "balanced" (one of the cluster's own
-        values, chosen so that over all clusters each value is shown about as often as it occurs:
-        for files of single values that keep shares and tables; a mode loses what is rare).
-        "value" is a single value for every variable, by its kind: the mean of numbers and dates,
-        the median of levels in an order, "balanced" for other categories.
-    ends : "grid", or "observed": ranges end at the least and the greatest value of their records,
-        as the literature prints them. Each end is then somebody's value.
-    grid : instead of the grid that is chosen, one by variable: a number such as 1000, or "day",
-        "5 days", "10 days", "month", "quarter", "half-year", "year", "2 years", "5 years", and
-        10, 20, 50 or 100 years.
+        whole groups), "set" (`{a;b}`, the values that occur; numbers and dates still get ranges,
+        unless `ends` is "observed"), "level" (the narrowest group of the hierarchy that holds all),
+        "mean" or "median" (of the values that are present; missing where they are no more than
+        half), "middle" (of the range), "mode", or "balanced" (one of the cluster's own values,
+        chosen so that over all clusters each value is shown about as often as it occurs: for files
+        of single values that keep shares and tables; a mode loses what is rare). "value" is a
+        single value for every variable, by its kind: the mean of numbers and dates, the median of
+        levels in an order, "balanced" for other categories.
+    ends : where ranges end: on the "grid"; or, if "observed", they end at the least and the
+        greatest value of their records, as the literature prints them. Each end is then somebody's
+        value.
+    grid : grid of the ranges, by variable: in place of the one that is chosen, a number such as
+        1000, or "day", "5 days", "10 days", "month", "quarter", "half-year", "year", "2 years", "5
+        years", and 10, 20, 50 or 100 years.
     strata : variables within whose combinations clusters are formed. They stay as they are.
 
     Examples

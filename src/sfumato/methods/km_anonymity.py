@@ -54,10 +54,10 @@ class KmAnonymity(RowWise):
     Parameters
     ----------
     variables : the variables with lists. Default: all that are declared by `cells = "lists"`.
-    k : how many persons, at least, fit any items that an outsider may know.
-    m : how many items the outsider knows, at most.
-    how : "generalise" leaves items out only where there is no broader group, "suppress" makes none
-        broader, "both" does what loses less.
+    k : fewest persons who fit any items that an outsider may know.
+    m : most items that the outsider knows.
+    how : what is done with rare items: "generalise" leaves them out only where there is no broader
+        group, "suppress" makes none broader, "both" does what loses less.
     delimiter : what stands between the items of a cell.
 
     Examples

@@ -28,16 +28,18 @@ class LDiversity(ClusteringMethod):
     Parameters
     ----------
     variables : what is generalised. Default: all whose role is "quasi".
-    confidential : the confidential variable, or several, each diverse by itself. Default: all
-        whose role is "sensitive".
-    k : the fewest records in a cluster; persons, where rows belong to persons (see `k_anonymity`).
-        The confidential variable must then be constant within each.
-    l : the least diversity of a cluster.
-    kind : "distinct" counts different values; "entropy" is the number of equally common values
-        that would be as uncertain; "recursive" asks that the commonest value is rarer than c times
-        all values from the l-th commonest on.
-    c : of recursive diversity.
-    output, ends, grid : what a cluster gets, and where ranges end; see `k_anonymity`.
+    confidential : confidential variable, or several, each diverse by itself. Default: all whose
+        role is "sensitive".
+    k : fewest records in a cluster; persons, where rows belong to persons (see `k_anonymity`). The
+        confidential variable must then be constant within each.
+    l : least diversity of a cluster.
+    kind : kind of diversity: "distinct" counts different values; "entropy" is the number of equally
+        common values that would be as uncertain; "recursive" asks that the commonest value is rarer
+        than c times all values from the l-th commonest on.
+    c : constant of recursive diversity.
+    output : what a cluster gets; see `k_anonymity`.
+    ends : where ranges end; see `k_anonymity`.
+    grid : grid of the ranges; see `k_anonymity`.
 
     Examples
     --------

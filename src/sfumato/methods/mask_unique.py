@@ -97,8 +97,8 @@ class MaskUnique(Method):
         `937**`, "zip: digits" takes the last digit, then the one before, and so on; "region: level
         1" leaves a group of the declared hierarchy, and "admitted: year" (or month, quarter) a
         period. A variable may stand in several lines, each coarser than the one before.
-    variables : in which nobody may stand out. Default: those of the order.
-    k : how many records, at least, share the cells that are left. 2: nobody is unique.
+    variables : variables in which nobody may stand out. Default: those of the order.
+    k : fewest records that share the cells that are left. 2: nobody is unique.
 
     Examples
     --------

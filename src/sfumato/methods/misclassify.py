@@ -23,18 +23,6 @@ from sfumato.cells.codes import (
     sort_strata,
     to_plain,
 )
-from sfumato.cells.noise import description as described
-from sfumato.cells.noise.description import TOLERANCE, Level
-from sfumato.cells.noise.transitions import (
-    describe_draws,
-    draw_along_path,
-    draw_transitions,
-    find_survival,
-    invariant,
-    to_all,
-    to_marginal,
-    to_near,
-)
 from sfumato.cells.notation import format_value
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
@@ -57,6 +45,18 @@ from sfumato.methods.persons import (
     has_persons,
     list_once,
     mark_constant,
+)
+from sfumato.noise import description as described
+from sfumato.noise.description import TOLERANCE, Level
+from sfumato.noise.transitions import (
+    describe_draws,
+    draw_along_path,
+    draw_transitions,
+    find_survival,
+    invariant,
+    to_all,
+    to_marginal,
+    to_near,
 )
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws, Key, fold_name
@@ -91,25 +91,26 @@ class Misclassify(RowWise):
     Parameters
     ----------
     variables : the categories: nominal, ordinal, yes/no, or whole numbers with few values.
-    retention : the probability that a value stays, at least: one for all, or by variable.
-    towards : how the rest is spread: "equal" over all other levels, "marginal" in proportion to
+    retention : least probability that a value stays: one for all, or by variable.
+    towards : where other values move: "equal" over all other levels, "marginal" in proportion to
         how frequent they are, "near" over the two neighbours of a level (ordinal or whole numbers).
-    matrix : by variable the probabilities themselves, instead of `towards`: true level, released
+    matrix : probabilities of exchange, by variable: instead of `towards`, true level, released
         level, probability, `{sex = {f = {f = 0.9, m = 0.1}, m = {m = 1}}}`; or lists of numbers
         where the schema declares the levels and their order.
-    invariant : keep the frequencies of the levels in expectation. Exchanges for rarer levels
+    invariant : keep the frequencies of the levels, in expectation. Exchanges for rarer levels
         become less likely, so frequent levels stay more often than stated. A rare level is then
         right as often as it stays: without, it hides better.
-    strata : variables within whose combinations frequencies are taken, and kept. They are released
-        as they are.
-    fewest : records a stratum must have (or the data, where there are no strata), if the matrix
-        depends on frequencies, and the step in which counts are rounded and noised for it: it is
-        published, and tells them. One record more leaves it as it was but once in `fewest` times.
-        Persons with several rows (role "person") are counted, each for the commonest of theirs.
-    again : in a tier of a plan: exchange what the tier before released, with this retention or
+    strata : within groups of: variables within whose combinations frequencies are taken, and kept.
+        They are released as they are.
+    fewest : fewest records in a stratum: or the data, where there are no strata. It counts where
+        the matrix depends on frequencies, and the step in which counts are rounded and noised for
+        it, since it is published, and tells them. One record more leaves it as it was but once in
+        `fewest` times. Persons with several rows (role "person") are counted, each for the
+        commonest of theirs.
+    again : exchange what the tier before released; in a tier of a plan, with this retention or
         matrix. The published matrix is that of all exchanges together.
-    finer : what the more trusted tiers have in place of `retention`, `matrix` and `again`, as a
-        plan with tiers writes it. The release is theirs, exchanged again.
+    finer : exchanges of the more trusted tiers: what they have in place of `retention`, `matrix`
+        and `again`, as a plan with tiers writes it. The release is theirs, exchanged again.
 
     Examples
     --------

@@ -12,9 +12,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.noise.description import Gaussian, Laplace, read_description
-from sfumato.cells.noise.description import NoiseDescription as Described
-from sfumato.cells.noise.scales import Finite, Growth, Scale
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summary, Transformed
@@ -39,6 +36,9 @@ from sfumato.methods.persons import (
     list_once,
     mark_constant,
 )
+from sfumato.noise.description import Gaussian, Laplace, read_description
+from sfumato.noise.description import NoiseDescription as Described
+from sfumato.noise.scales import Finite, Growth, Scale
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -70,19 +70,23 @@ class Noise(RowWise):
     Parameters
     ----------
     variables : the numbers to perturb. Default: all numbers whose role is "sensitive".
-    variance : of the noise; one for all, or a table by variable.
-    variance_share : its variance as a share of the original's variance: 0.1 is a tenth. The
+    variance : variance of the noise; one for all, or a table by variable.
+    variance_share : variance of the noise as a share of the original's: 0.1 is a tenth. The
         variance is rounded up to a preferred number (ISO 3), by 3.6 % at most from 1000 records on,
         by 60 % at most below 80: it is published, and must not tell a record.
-    sd_share : its standard deviation as a share of the original's: 0.1 is a variance share of 0.01.
+    sd_share : SD of the noise, as a share of the original's: 0.1 is a variance share of 0.01.
         Rounded in the same way.
-    growth : instead, how the variance of the noise grows with the value; see `sf.Growth`.
-    distribution : "gaussian", or "laplace", which has more very small and very large noise.
-    scale : add it on another scale, for skewed variables; one for all, or a table by variable.
-        Variances then are those on the scale. "logit" takes its ends from the declared domain.
-    shift : added to the value before "log" or "square_root" is taken.
-    at_least, at_most : released values beyond this constant are set to it.
-    bounds : "declared" keeps released values in the domain that the schema declares.
+    growth : how the variance of the noise grows with the value; see `sf.Growth`.
+    distribution : distribution of the noise: "gaussian", or "laplace", which has more very small
+        and very large noise.
+    scale : scale on which noise is added, for skewed variables; one for all, or a table by
+        variable. Variances then are those on the scale. "logit" takes its ends from the declared
+        domain.
+    shift : constant added before "log" or "square_root" is taken.
+    at_least : lowest released value: what lies below is set to it.
+    at_most : highest released value: what lies above is set to it.
+    bounds : values outside the domain: "declared" keeps released values in the domain that the
+        schema declares.
     whole : whole numbers stay whole numbers: the released value is rounded. Others are rounded to
         the decimals that nearly all original values have, or that the schema declares (`digits`).
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from sfumato.cells.noise.description import Level
-from sfumato.cells.noise.transitions import draw_transitions, find_further
 from sfumato.errors import PlanError
 from sfumato.kernels.arrays import Floats, Integers
+from sfumato.noise.description import Level
+from sfumato.noise.transitions import draw_transitions, find_further
 from sfumato.randomness import Draws
 
 THEN = "then "

@@ -39,10 +39,11 @@ class Pseudonymise(RowWise):
 
     Parameters
     ----------
-    variables : the identifiers to replace.
-    length : characters of a code, 5 bits each. With 12, two of ten million identifiers get the
-        same code once in 23 000 times; that is found out and refused. Take more for more.
-    namespace : identifiers of different things (persons, hospitals) take different names here.
+    variables : identifiers to replace.
+    length : characters of a code: 5 bits each. With 12, two of ten million identifiers get the same
+        code once in 23 000 times; that is found out and refused. Take more for more.
+    namespace : what the identifiers belong to: those of different things (persons, hospitals) take
+        different names here.
 
     Examples
     --------

@@ -47,15 +47,15 @@ class Recode(RowWise):
     Parameters
     ----------
     variables : the variables to recode, all in the same way. Give one of the next five.
-    level : which level of the hierarchy that the schema declares, 1 for the narrowest groups.
+    level : level of the hierarchy that the schema declares: 1 for the narrowest groups.
     keep : how many characters of a code to keep; the others become `*`, so 93722 is `937**`.
-    period : "month", "quarter" or "year", for dates.
-    groups : new groups and the values that each replaces, `{north = ["Norlund", "Estmere"]}`.
-    fewest : values of fewer records than this are joined, until each has as many: in `other`, or
-        with a neighbour where values have an order, written `[a;b]`. Where rows belong to persons
-        (role "person"), it is persons, each counted for their commonest value. A group of whole
-        numbers reaches to the next group, and the outermost end on round numbers or with the
-        domain.
+    period : period for dates: "month", "quarter" or "year".
+    groups : new groups and the values that each replaces: `{north = ["Norlund", "Estmere"]}`.
+    fewest : fewest records in a group: values of fewer are joined, until each has as many, in
+        `other`, or with a neighbour where values have an order, written `[a;b]`. Where rows belong
+        to persons (role "person"), it is persons, each counted for their commonest value. A group
+        of whole numbers reaches to the next group, and the outermost end on round numbers or with
+        the domain.
     other : what joined values are called.
     output : how periods are written: "range" as `[2020-04-01;2020-06-30]`, which every measure
         reads as days; "label" as `2020-Q2`.

@@ -63,14 +63,15 @@ class Regenerate(Method):
     ----------
     variables : the variables with masked cells.
     counts : by variable, how many masked cells had each value.
-    marginal : "given" needs counts for every variable; "observed" takes the distribution of the
-        unmasked values where there are none. A partial cell draws from those that fit it; where
-        none does, every whole number, day or level in the cell is as likely.
+    marginal : where frequencies come from: "given" needs counts for every variable; "observed"
+        takes the distribution of the unmasked values where there are none. A partial cell draws
+        from those that fit it; where none does, every whole number, day or level in the cell is as
+        likely.
     masked : which cells are filled: "missing", "wildcard" (`*`) and "partial" (ranges, sets,
         masks and groups).
-    scale : take the counts as proportions, where they do not add up to the masked cells.
-    exact : fail when no way of filling the cells meets the counts given; otherwise the cells that
-        are left over take values that fit, beyond their counts.
+    scale : take the counts as proportions where they do not add up.
+    exact : fail when no way of filling the cells meets the counts; otherwise the cells that are
+        left over take values that fit, beyond their counts.
 
     Examples
     --------

@@ -40,10 +40,10 @@ class Round(RowWise):
     Parameters
     ----------
     variables : the numbers to round.
-    digits : decimals that stay, one for all or a table by variable: 1 is a tenth, 0 whole numbers,
+    digits : decimals that stay: one for all or a table by variable; 1 is a tenth, 0 whole numbers,
         -2 hundreds.
-    figures : instead, significant figures that stay: with 2, 1234 becomes 1200 and 0.0567 becomes
-        0.057.
+    figures : in place of decimals, significant figures that stay: with 2, 1234 becomes 1200 and
+        0.0567 becomes 0.057.
 
     Examples
     --------

@@ -64,29 +64,30 @@ class ShiftDates(RowWise):
     ----------
     variables : the dates to shift. Default: all of kind "date". A date that stays as it is gives
         the shift away to whoever knows how far the two lie apart.
-    window : the most days of a shift. All possible shifts are equally probable; none is 0.
-    unit : "days", any number of days. "weeks", whole weeks, which keep the day of the week: few
-        visits on Sundays then say nothing of the shift. "season", whole weeks that are at most two
-        weeks from a whole number of years: take a window of several years.
-    towards : "past" shifts into the past only, so that no date comes to lie in the future;
-        "both" shifts either way, so that dates are right on average.
-    origin : instead of shifting, the date from which days are counted, such as the first
-        admission: whole days from one calendar day to the other. It is the earliest of the person;
-        without one, the dates become missing.
-    count : with origin, "days" (the default), or only the "order": 1 for the first of a person's
-        dates in a variable, 2 for the next, the same number for the same day. How far they lie
-        apart is gone.
-    not_after : released dates after this day are blanked, whatever has led there.
-    blank_before : original dates before this day are blanked, by variable. Moved to one day for
+    window : most days of a shift. All possible shifts are equally probable; none is 0.
+    unit : unit of a shift: "days", any number of them; "weeks", whole weeks, which keep the day of
+        the week: few visits on Sundays then say nothing of the shift. "season", whole weeks that
+        are at most two weeks from a whole number of years: take a window of several years.
+    towards : direction of the shifts: "past" shifts into the past only, so that no date comes to
+        lie in the future; "both" shifts either way, so that dates are right on average.
+    origin : date from which days are counted, in place of shifting: such as the first admission;
+        whole days from one calendar day to the other. It is the earliest of the person; without
+        one, the dates become missing.
+    count : what is counted from the origin: "days" (the default), or only the "order", 1 for the
+        first of a person's dates in a variable, 2 for the next, the same number for the same day.
+        How far they lie apart is gone.
+    not_after : day after which released dates are blanked: whatever has led there.
+    blank_before : day before which original dates are blanked, by variable. Moved to one day for
         all they would show the shift.
-    oldest : by variable that holds births, the age that becomes that of everybody who is older at
-        the last of their dates, such as 89. Their birth then lies so many years before that date,
-        and is shifted with it.
-    ages : ages in completed years that are counted anew from two released dates, `{ age = ["birth",
+    oldest : oldest age, by variable that holds births: such as 89, which becomes the age of
+        everybody who is older at the last of their dates. Their birth then lies so many years
+        before that date, and is shifted with it.
+    ages : ages counted anew from two released dates: in completed years, `{ age = ["birth",
         "visit"] }`. Otherwise one in some hundred is a year off, since the 29th of February comes
         in between or not; and that tells something of the shift.
-    ends : "blank" blanks released dates that only some of the shifts could have led to, near the
-        first and the last day of the variable's declared domain. "keep" keeps them.
+    ends : dates near the ends of the domain: "blank" blanks released dates that only some of the
+        shifts could have led to, near the first and the last day of the variable's declared domain.
+        "keep" keeps them.
 
     Examples
     --------

@@ -48,14 +48,14 @@ class Suppress(Method):
     ----------
     variables : the variables to blank cells of. Default: those of `combinations`, else all whose
         role is "quasi".
-    k : how many records, at least, share each combination of values.
+    k : fewest records that share each combination of values.
     missing : what a blank means: "value" (a value of its own, the stricter reading) or "wildcard"
         (it could be anything). Codes for missing are values in the first reading, blanks in the
         other. Both reach k among records that show the same: a blank that fits everybody hides
         nobody by itself.
-    spare : what a blank costs, `{region = 5}`, to blank a variable less often. Default: 1 each.
+    spare : what a blank costs, to blank a variable less often: `{region = 5}`. Default: 1 each.
     combinations : lists of variables that must each reach k. Default: all variables together.
-    up_to : instead or besides, every combination of so many variables, and of fewer.
+    up_to : every combination of up to so many variables: instead or besides.
 
     Examples
     --------

@@ -41,21 +41,22 @@ class TCloseness(ClusteringMethod):
     Parameters
     ----------
     variables : what is generalised. Default: all whose role is "quasi".
-    confidential : the confidential variable, or several. Default: those that `t` or `l` name,
-        else all whose role is "sensitive".
-    k : the fewest records in a cluster; persons, where rows belong to persons (see `k_anonymity`).
-        The confidential variable must then be constant within each.
-    t : the largest distance, for all or by variable, `{ income = 0.2 }`; 0 would need one cluster
-        of all records, and clusters of k hardly come below 0.5 / k. With "spread" the default is
-        the bound that clusters of k keep.
-    l : besides, how many different values a cluster has at least, for all or by variable; missing
-        is none.
-    clustering : "mondrian" cuts the data as long as both halves keep k and t. "spread" is
-        Algorithm S4 as published, for one ordered confidential variable, with the remainder
-        spread and t measured, so that the bound holds for every number of records.
-    distance : between two confidential values: "ordered" (by rank), "equal" (any two are as
-        far apart), "hierarchical" (by the first common group) or "auto", by their kind.
-    output, ends, grid : what a cluster gets, and where ranges end; see `k_anonymity`.
+    confidential : confidential variable, or several. Default: those that `t` or `l` name, else all
+        whose role is "sensitive".
+    k : fewest records in a cluster; persons, where rows belong to persons (see `k_anonymity`). The
+        confidential variable must then be constant within each.
+    t : largest distance, for all or by variable: `{ income = 0.2 }`; 0 would need one cluster of
+        all records, and clusters of k hardly come below 0.5 / k. With "spread" the default is the
+        bound that clusters of k keep.
+    l : fewest different values in a cluster, for all or by variable; missing is none.
+    clustering : how records are grouped: "mondrian" cuts the data as long as both halves keep k and
+        t. "spread" is Algorithm S4 as published, for one ordered confidential variable, with the
+        remainder spread and t measured, so that the bound holds for every number of records.
+    distance : distance of two confidential values: "ordered" (by rank), "equal" (any two are as far
+        apart), "hierarchical" (by the first common group) or "auto", by their kind.
+    output : what a cluster gets; see `k_anonymity`.
+    ends : where ranges end; see `k_anonymity`.
+    grid : grid of the ranges; see `k_anonymity`.
 
     Examples
     --------

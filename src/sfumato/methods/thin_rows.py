@@ -33,9 +33,9 @@ class ThinRows(Method):
 
     Parameters
     ----------
-    most : how many rows of a person stay, at most.
-    variables : keep the first rows in the order of these, such as a date; missing comes last.
-        Rows that are equal in all of them, and all rows where none is named, are chosen at random.
+    most : most rows of a person.
+    variables : order in which the first rows are kept, such as a date; missing comes last. Rows
+        that are equal in all of these, and all rows where none is named, are chosen at random.
 
     Examples
     --------

@@ -33,8 +33,10 @@ class Topcode(RowWise):
     Parameters
     ----------
     variables : the numbers to cut off.
-    top, bottom : the limit as a value.
-    top_quantile, bottom_quantile : the limit as a share of the values, such as 0.99 and 0.01.
+    top : upper limit, as a value.
+    bottom : lower limit, as a value.
+    top_quantile : upper limit as a share of the values, such as 0.99.
+    bottom_quantile : lower limit as a share of the values, such as 0.01.
 
     Examples
     --------

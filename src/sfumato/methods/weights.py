@@ -58,8 +58,8 @@ class Weights(Grouped):
     Parameters
     ----------
     variables : the weights. Default: all whose role is "weight".
-    levels : how many levels, at most.
-    domains : variables within whose combinations totals are kept, such as region. Levels are the
+    levels : most levels of the weight.
+    domains : keep totals within: combinations of these variables, such as region. Levels are the
         same everywhere, so they do not give a domain away.
 
     Examples

@@ -29,8 +29,8 @@ class Years(RowWise):
     Parameters
     ----------
     variables : the dates.
-    oldest : earlier years are written as this one. For years of birth, 90 years before the data
-        were taken puts all who are 90 or older into one group, as HIPAA Safe Harbor asks.
+    oldest : oldest year: earlier ones are written as this. For years of birth, 90 years before the
+        data were taken puts all who are 90 or older into one group, as HIPAA Safe Harbor asks.
 
     Examples
     --------

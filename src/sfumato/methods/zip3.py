@@ -34,7 +34,7 @@ class Zip3(RowWise):
     Parameters
     ----------
     variables : the ZIP codes, as text or as whole numbers.
-    populations : how many people live in the area of each first three digits, `{"021" = 640000}`.
+    populations : people who live in each area: by the first three digits, `{"021" = 640000}`.
 
     Examples
     --------

@@ -26,15 +26,7 @@ from sfumato.schema import Column, Role, Schema
 WHOLE = ""
 """The part of a plan that holds over all its tables; of one table, the plan itself."""
 _Reason = Annotated[str, Field(min_length=1, pattern=r"\S")]
-PARTIES = {
-    "title": "what the data are",
-    "custodian": "who answers for the original data",
-    "recipient": "who gets the release",
-    "purpose": "what it may be used for",
-    "legal_basis": "what allows it: a consent, a law, an approval with its number",
-    "date": "of this plan, such as 2026-01-31; the report shows no other",
-    "contact": "whom analysts may ask",
-}
+PARTIES = ("title", "custodian", "recipient", "purpose", "legal_basis", "date", "contact")
 """What the first page of the report says of a release besides what was measured, and what it is."""
 
 
@@ -44,27 +36,29 @@ class Writing:
 
     Parameters
     ----------
-    format : "csv", "parquet", "arrow", "xlsx", "dta", "sav" or "xpt". Default: as the data came.
+    format : file format: "csv", "parquet", "arrow", "xlsx", "dta", "sav" or "xpt". Default: as the
+        data came.
     keep_order : keep the order of the rows. By default they get a keyed random order,
         since a position in a file can point to a person.
-    formulas : what to do with text in a CSV file that a spreadsheet would run as a formula:
-        "escape" it with an apostrophe, "refuse" to write, or "keep" it.
+    formulas : text in a CSV file that a spreadsheet would run: "escape" it with an apostrophe,
+        "refuse" to write, or "keep" it.
     noise : what the public manifest says about noise: "all"; "safe", the default: all but what
         reveals values (variances that grow with the value, knots of a scale by ranks); or
         "none", only which variables have noise. The rest goes into `accredited/manifest.json`.
-    accept_composition : the reason why this may be released although, together with earlier
-        releases of the same records, it misses a target or cannot be measured.
-    attack_seconds : for about how long attacks are tried on the release, by the time that each is
+    accept_composition : reason to accept what several releases disclose together: why this may be
+        released although, with earlier releases of the same records, it misses a target or cannot
+        be measured.
+    attack_seconds : seconds for attacks on the release: about so many, by the time that each is
         stated to take for so many records and variables; 60 by default. Where less leaves one
         untried, `accept_attacks` must say why.
-    accept_attacks : the reason why this may be released although an attack on it succeeds too
-        often, or had no time; or reasons by attack, `{ singling_out = "..." }`.
-    title : what the data are, as the first page of the report calls them.
+    accept_attacks : reason to accept what an attack achieves: why this may be released although it
+        succeeds too often, or had no time; or reasons by attack, `{ singling_out = "..." }`.
+    title : what the first page of the report calls the data.
     custodian : who answers for the original data.
     recipient : who gets the release.
     purpose : what it may be used for.
-    legal_basis : what allows it, such as a consent, a law or an approval with its number.
-    date : of the plan. The report shows no other date, so that it stays the same.
+    legal_basis : what allows it: such as a consent, a law or an approval with its number.
+    date : date of the plan. The report shows no other date, so that it stays the same.
     contact : whom analysts may ask.
 
     Examples

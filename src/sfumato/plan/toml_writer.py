@@ -184,15 +184,11 @@ def write_measure(label: str, measure: Measure, *, comments: bool) -> list[str]:
 
 def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     settings = list_settings(plan.release)
+    writing: Any = type(plan.release)
     about = {
-        "format": "file format of the data",
-        "keep_order": "false: rows get a random order that only the key can reproduce",
-        "formulas": "text that a spreadsheet would run as a formula: escape, refuse or keep",
-        "noise": "what is public about noise: all, safe (nothing that reveals values) or none",
-        "accept_composition": "why it may leave although earlier releases disclose more with it",
-        "attack_seconds": "for about how long attacks are tried, as each is stated to take",
-        "accept_attacks": "why it may be released although an attack succeeds too often",
-        **PARTIES,
+        parameter.name: catalogue.first_clause(parameter.help)
+        + (f": {parameter.type}" if parameter.type.startswith('"') else "")
+        for parameter in catalogue.parameters_of(writing)
     }
     lines = ["", "[release]"]
     if comments:

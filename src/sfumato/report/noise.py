@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sfumato.cells.noise.description import averaged_variance
+from sfumato.noise.description import averaged_variance
 from sfumato.report.wording import format_numbers
 
 RELEASES = (2, 4, 10)

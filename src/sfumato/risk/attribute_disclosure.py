@@ -80,16 +80,17 @@ class AttributeDisclosure(Measure):
     Parameters
     ----------
     known : the variables the outsider knows. Default: all whose role is "quasi".
-    where : a statement about variables: `charge > 100000`, `diagnosis == "AIDS"`,
-        `diagnosis in ["a", "b"]`, `10 <= age < 20`, joined by and, or, not. Odd names stand in
-        backticks, dates in quotes: "2020-01-31", which is the whole day.
-    confidential : without `where`, the variables nobody should learn. Default: all whose role is
-        "sensitive".
-    same_within : numbers that differ by less than this share are one value, and texts that differ
-        only in spelling are, and ranges and sets that share a value may be. Missing may be the
-        value of its class. Targets are checked against the worst of these readings.
-    groups : what outsiders may know together, up to six lists of variables by name. The table
-        then has what is disclosed to whoever knows each combination of groups, for the worst
+    where : only records for which this holds: a statement about variables, `charge > 100000`,
+        `diagnosis == "AIDS"`, `diagnosis in ["a", "b"]`, `10 <= age < 20`, joined by and, or, not.
+        Odd names stand in backticks, dates in quotes: "2020-01-31", which is the whole day.
+    confidential : the variables nobody should learn: if there is no `where`. Default: all whose
+        role is "sensitive".
+    same_within : numbers that count as the same: those that differ by less than this share are one
+        value, and texts that differ only in spelling are, and ranges and sets that share a value
+        may be. Missing may be the value of its class. Targets are checked against the worst of
+        these readings.
+    groups : what outsiders may know together: up to six lists of variables by name. The table then
+        has what is disclosed to whoever knows each combination of groups, for the worst
         confidential variable.
 
     Examples

@@ -25,8 +25,7 @@ from sfumato.parameters import parameters
 from sfumato.risk._persons import COUNTS_PERSONS
 from sfumato.risk.attacks.attacker_view import (
     VariableView,
-    sample_persons,
-    sample_records,
+    sample_rows,
     view_release,
 )
 from sfumato.risk.attacks.inference import (
@@ -83,11 +82,11 @@ class AttributeInference(Measure):
     Parameters
     ----------
     known : the variables the attacker knows. Default: all whose role is "quasi".
-    confidential : the secrets. Default: all whose role is "sensitive".
-    tolerance : how near a number must be guessed, in standard deviations of the original.
-    nearest : how many released records the guess is made from; equally near ones are added.
-    individuals : guess for so many persons at most, picked without pattern. A target is then held
-        against the upper end of the interval, so that one of 0 takes all persons.
+    confidential : the variables nobody should learn. Default: all whose role is "sensitive".
+    tolerance : how near a number must be guessed: in standard deviations of the original.
+    nearest : released records that a guess is made from; equally near ones are added.
+    individuals : most persons guessed for, picked without pattern. A target is then held against
+        the upper end of the interval, so that one of 0 takes all persons.
 
     Examples
     --------
@@ -239,11 +238,7 @@ class AttributeInference(Measure):
         self, views: list[VariableView], secrets: list[VariableView], owners: Integers | None
     ) -> SecretOwners:
         all_views = [*views, *secrets]
-        rows = (
-            sample_records(all_views, self.individuals)
-            if owners is None
-            else sample_persons(all_views, owners, self.individuals)
-        )
+        rows = sample_rows(all_views, owners, self.individuals)
         known, truths = ([view.persons for view in group] for group in (views, secrets))
         return SecretOwners(known, truths, rows, members=True, owners=owners)
 

@@ -67,11 +67,11 @@ class Averaging(Measure):
     Parameters
     ----------
     variables : the numbers that have noise; the attacker knows their exact values.
-    releases : how many releases under different keys are averaged.
-    p : how few persons nearer than the one found are too few.
-    individuals : how many persons are looked for, at most, among all.
-    tiers : other tiers of the release that the attacker has under each key, each as its noise
-        variance over that of this one. Tiers are nested, so only the best of them counts, once.
+    releases : releases under different keys that are averaged.
+    p : fewest persons nearer than the one found that are enough.
+    individuals : most persons looked for, among all.
+    tiers : other tiers that the attacker has under each key: each as its noise variance over that
+        of this one. Tiers are nested, so only the best of them counts, once.
 
     Examples
     --------

@@ -64,9 +64,9 @@ class Closeness(Measure):
     distance : how far apart values are: "ordered" (by their places in the order), "equal", or
         "hierarchical" (by the schema's hierarchy). "auto": ordered for numbers, dates and declared
         levels, hierarchical for categories with a hierarchy, else equal.
-    same_within : numbers that differ by less than this share are one value, and texts that differ
-        only in spelling are. Targets are checked against the worst of these readings, and of that
-        among the records of which no value is missing (`t_at_worst`).
+    same_within : numbers that count as the same: those that differ by less than this share are one
+        value, and texts that differ only in spelling are. Targets are checked against the worst of
+        these readings, and of that among the records of which no value is missing (`t_at_worst`).
 
     Examples
     --------

@@ -94,10 +94,12 @@ class DateShift(Measure):
     Parameters
     ----------
     variables : the dates that were shifted together.
-    window, unit, towards : as in the method; published.
-    oldest : as in the method. Births that were moved to a limit were not shifted alike, so these
-        variables are left out.
-    persons : how many persons are looked at, at most. Which follows from their identity.
+    window : most days of a shift; as in the method, published.
+    unit : unit of a shift; as in the method, published.
+    towards : direction of the shifts; as in the method, published.
+    oldest : oldest age, as in the method. Births that were moved to a limit were not shifted alike,
+        so these variables are left out.
+    persons : most persons looked at. Which follows from their identity.
 
     Examples
     --------

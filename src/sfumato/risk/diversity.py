@@ -64,10 +64,10 @@ class Diversity(Measure):
     missing_confidential : what missing in a confidential variable is: one "value", or "none" at
         all. The other reading is reported too. Targets are checked against the worst value that it
         may hide: the commonest of its class.
-    c : of recursive diversity: how much commoner the commonest value may be.
-    same_within : numbers that differ by less than this share are one value, and texts that differ
-        only in spelling are, and ranges and sets that share a value may be; targets are checked
-        against the worst of these readings (`l_at_worst`).
+    c : constant of recursive diversity: how much commoner the commonest value may be.
+    same_within : numbers that count as the same: those that differ by less than this share are one
+        value, and texts that differ only in spelling are, and ranges and sets that share a value
+        may be; targets are checked against the worst of these readings (`l_at_worst`).
 
     Examples
     --------

@@ -101,20 +101,20 @@ class HIndex(Measure):
     ----------
     variables : the numbers that the attacker knows. Default: all numbers whose role is "quasi";
         if there are none, all whose role is "sensitive".
-    standardise : count distances in standard deviations of the original; otherwise in the units
-        of the variables.
-    distance : "euclidean", or "mahalanobis" by the covariance of the original.
-    p : how few persons nearer than the one found are too few.
+    standardise : distances in standard deviations of the original; otherwise in the units of the
+        variables.
+    distance : kind of distance: "euclidean", or "mahalanobis" by the covariance of the original.
+    p : fewest persons nearer than the one found that are enough.
     noise : what the attacker makes of the noise: "unknown" takes the released values as they
         are; "reliability" draws each variable to its mean by var(y)/var(z); "matrix" takes the
         expected values under both covariances.
-    noise_variances : the published variance of the noise, by variable. Default: the attacker
-        knows the covariance of the original itself.
-    by : the order of the targets: "sum" of the variables, "distance" from the centre, or a
+    noise_variances : published variance of the noise, by variable. Default: the attacker knows the
+        covariance of the original itself.
+    by : order of the people looked for: "sum" of the variables, "distance" from the centre, or a
         variable.
-    at : look only for the records at these quantiles of that order; a target cannot rest on them.
-        Default: everybody, told by tenths.
-    cap : stop counting there, which is faster; the mean of h is then not known.
+    at : look only at these quantiles of that order; a target cannot rest on them. Default:
+        everybody, told by tenths.
+    cap : stop counting at so many, which is faster; the mean of h is then not known.
 
     Examples
     --------

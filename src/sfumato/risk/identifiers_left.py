@@ -61,10 +61,10 @@ class IdentifiersLeft(Measure):
     Parameters
     ----------
     profile : the profile with the list.
-    allow : variables that are none of these whatever they are called, such as a region that is
+    allow : variables that are no identifiers: whatever they are called, such as a region that is
         larger than a state.
-    populations : how many people live in the area of each first three ZIP digits. An area that is
-        not listed counts as too small.
+    populations : people who live in the area of each first three ZIP digits. An area that is not
+        listed counts as too small.
     year : the year for which ages are told from years of birth. Default: the latest year in any
         other date.
 

@@ -11,9 +11,6 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.cells.classes import find_persons
-from sfumato.cells.pairs import FEWEST_TO_FIT, Pair, compare_numbers, rescale_released
-from sfumato.cells.standardisation import chance_shifts, describe_incomplete, means_and_deviations
-from sfumato.cells.subsets import SubsetCloseness, WorstSubset, find_worst_subset, share_by_chance
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
@@ -21,6 +18,9 @@ from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.orders import order_by_content
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import FEWEST_TO_FIT, Pair, compare_numbers, rescale_released
+from sfumato.pairs.standardisation import chance_shifts, describe_incomplete, means_and_deviations
+from sfumato.pairs.subsets import SubsetCloseness, WorstSubset, find_worst_subset, share_by_chance
 from sfumato.parameters import parameters
 
 _ASSUMPTIONS = (
@@ -57,7 +57,7 @@ class Interval(Measure):
     Parameters
     ----------
     variables : the numbers to compare. Default: all numbers that are in both data sets.
-    k : half the width of the interval, in standard deviations of the released variable.
+    k : half the width of the interval: in standard deviations of the released variable.
 
     Examples
     --------

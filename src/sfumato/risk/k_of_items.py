@@ -51,7 +51,7 @@ class KOfItems(Measure):
     Parameters
     ----------
     variables : the variables with lists. Default: all that are declared by `cells = "lists"`.
-    m : how many items the outsider knows, at most.
+    m : most items that the outsider knows.
     delimiter : what stands between the items of a cell.
 
     Examples

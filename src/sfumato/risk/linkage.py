@@ -93,14 +93,14 @@ class Linkage(Measure):
     ----------
     variables : the numbers that the attacker knows. Default: all numbers whose role is "quasi";
         if there are none, all whose role is "sensitive".
-    standardise : count distances in standard deviations of the original; otherwise in the units
-        of the variables.
-    distance : "euclidean", or "mahalanobis" by the covariance of the original.
+    standardise : distances in standard deviations of the original; otherwise in the units of the
+        variables.
+    distance : kind of distance: "euclidean", or "mahalanobis" by the covariance of the original.
     noise : what the attacker makes of the noise: "unknown", "reliability" or "matrix", as in
         `h_index`.
-    noise_variances : the published variance of the noise, by variable. Default: the attacker
-        knows the covariance of the original itself.
-    individuals : assign only so many records, picked without pattern, at most 5000. Fewer are
+    noise_variances : published variance of the noise, by variable. Default: the attacker knows the
+        covariance of the original itself.
+    individuals : most records that are assigned: picked without pattern, at most 5000. Fewer are
         easier to tell apart, so the share among them is the higher. Default: all if there are at
         most 1000, otherwise none.
 

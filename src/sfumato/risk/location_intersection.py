@@ -127,10 +127,13 @@ class LocationIntersection(Measure):
     Parameters
     ----------
     variables : the latitude and the longitude.
-    k, inner, alike, persons_per_km2 : as in the method; published. By default those who are the
-        same in all other quasi-identifiers of the release are alike.
+    k : fewest other persons who live in the ring; as in the method, published.
+    inner : inner radius of the ring, as a share of the outer; published.
+    alike : only persons who share these variables count; published. Default: all other
+        quasi-identifiers of the release.
+    persons_per_km2 : people per square kilometre; as in the method, published.
     known : what else the attacker knows. Default: all other quasi-identifiers of the release.
-    persons : how many persons are looked at, at most. Which follows from their identity.
+    persons : most persons looked at. Which follows from their identity.
 
     Examples
     --------

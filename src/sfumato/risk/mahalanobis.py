@@ -12,7 +12,6 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.cells.classes import count_distinct, find_persons
-from sfumato.cells.standardisation import StandardisedPair, chance_shifts, standardise_pair
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
@@ -20,6 +19,7 @@ from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.orders import order_by_content
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
+from sfumato.pairs.standardisation import StandardisedPair, chance_shifts, standardise_pair
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._persons import COUNTS_PERSONS
 
@@ -68,10 +68,10 @@ class Mahalanobis(Measure):
     Parameters
     ----------
     variables : the numbers to compare. Default: all numbers that are in both data sets.
-    definition : "sdcmicro" (comparable with published numbers) or "paper".
-    w1 : scales the intervals around the originals.
-    w2 : how near another released record must be to be mistaken, in standard deviations.
-    m : how many such others make a record safe.
+    definition : definition: "sdcmicro" (comparable with published numbers) or "paper".
+    w1 : width of the intervals around the originals.
+    w2 : how near another released record must be to be mistaken: in standard deviations.
+    m : number of such others that make a record safe.
 
     Examples
     --------

@@ -26,8 +26,7 @@ from sfumato.risk.attacks.attacker_view import (
     VariableView,
     compute_costs,
     is_within,
-    sample_persons,
-    sample_records,
+    sample_rows,
     view_release,
 )
 from sfumato.risk.attacks.imperfect_knowledge import blur_knowledge, draw_present
@@ -74,12 +73,12 @@ class MixedHIndex(Measure):
     Parameters
     ----------
     known : the variables the attacker knows. Default: all whose role is "quasi".
-    p : how few persons nearer than the one found are too few.
-    individuals : look for so many persons at most, picked without pattern, among all records.
-    errors : how wrong the attacker's knowledge is, for all variables or by variable. 0.1: a number
+    p : fewest persons nearer than the one found that are enough.
+    individuals : most persons looked for: picked without pattern, among all records.
+    errors : how wrong the attacker's knowledge is: for all variables or by variable. 0.1: a number
         is off by a normal error of 0.1 standard deviations, and a tenth of the categories is
         somebody else's.
-    sampling_fraction : which part of the persons looked for is in the file.
+    sampling_fraction : share of the persons looked for who are in the file.
 
     Examples
     --------
@@ -127,11 +126,8 @@ class MixedHIndex(Measure):
         views, warnings = view_release(original, released, known, owner=self.name)
         true_views = _view_persons(original, [view.name for view in views])
         owners = find_persons(original)
-        if owners is None:
-            rows, total = sample_records(views, self.individuals), len(original)
-        else:
-            rows = sample_persons(views, owners, self.individuals)
-            total = len(np.unique(owners))
+        rows = sample_rows(views, owners, self.individuals)
+        total = len(original) if owners is None else len(np.unique(owners))
         present = draw_present(views, self.sampling_fraction, owners)
         blurred = blur_knowledge(views, self.errors)
         of_rows, of_rows_by_noise = (

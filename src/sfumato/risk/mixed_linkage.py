@@ -29,8 +29,7 @@ from sfumato.risk.attacks.attacker_view import (
     compute_costs,
     compute_costs_of_kinds,
     is_within,
-    sample_persons,
-    sample_records,
+    sample_rows,
     view_release,
 )
 from sfumato.risk.attacks.imperfect_knowledge import (
@@ -104,12 +103,12 @@ class MixedLinkage(Measure):
     Parameters
     ----------
     known : the variables the attacker knows. Default: all whose role is "quasi".
-    individuals : look for so many persons at most, picked without pattern, among all records.
-    errors : how wrong the attacker's knowledge is, for all variables or by variable. 0.1: a number
+    individuals : most persons looked for: picked without pattern, among all records.
+    errors : how wrong the attacker's knowledge is: for all variables or by variable. 0.1: a number
         is off by a normal error of 0.1 standard deviations, and a tenth of the categories is
         somebody else's.
-    sampling_fraction : which part of the persons looked for is in the file.
-    by_number : whether to tell what is linked by the number of known variables.
+    sampling_fraction : share of the persons looked for who are in the file.
+    by_number : tell what is linked by the number of known variables.
 
     Examples
     --------
@@ -166,11 +165,8 @@ class MixedLinkage(Measure):
         known = known_variables(self.known, original, "original")
         views, warnings = view_release(original, released, known, owner=self.name)
         owners = find_persons(original)
-        if owners is None:
-            rows, total = sample_records(views, self.individuals), len(original)
-        else:
-            rows = sample_persons(views, owners, self.individuals)
-            total = len(np.unique(owners))
+        rows = sample_rows(views, owners, self.individuals)
+        total = len(original) if owners is None else len(np.unique(owners))
         # Who is in the file, and what is known of them wrongly, follows from the records.
         present = draw_present(views, self.sampling_fraction, owners)
         views = blur_knowledge(views, self.errors)

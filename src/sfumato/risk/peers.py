@@ -78,24 +78,25 @@ class Peers(Measure):
     sensitive : the variables to protect, each in turn. Default: all whose role is "sensitive", or
         if there is none, all that are known. One that is also known is not known while it is its
         turn.
-    p : the share of protective peers that is still a breach.
-    q : the share of peers up to which a value counts as ruled out. "from_p" is p divided by the
+    p : share of protective peers that is still a breach (p).
+    q : share of peers up to which a value counts as ruled out (q). "from_p" is p divided by the
         number of other values of the variable, so that two values have q = p.
-    m : how many protective peers are enough, for `npp_below`.
+    m : number of protective peers that are enough, for npp_below.
     domains : which values can be ruled out: "observed", those that occur, or "declared", all of
         the domain in the schema (categories and whole numbers). One that nobody has can be ruled
         out of everybody.
-    most : look only at combinations of at most so many variables.
-    effort : look only at combinations that are easy enough: each variable costs 1 less its
+    most : most variables in a combination that is looked at.
+    effort : most effort of a combination that is looked at: each variable costs 1 less its
         accessibility in the schema, and a combination the sum.
-    budget : how many steps may be taken: rows times combinations.
-    tolerance : by variable, how far numbers may be apart and still match; dates in days.
-    relative_tolerance : the same as a share of the record's own number.
-    same_within : without a tolerance, sensitive numbers that differ by less than this share are
-        one value, and texts that differ only in spelling are. Whose secret is missing protects
-        nobody. Targets are checked against the worst of these readings (`peers_at_worst`).
-    individuals : look only at so many records, drawn at random, among all others. The value is then
-        an estimate with an interval, and a target is checked against its bad end. Which records are
+    budget : most steps that may be taken: rows times combinations.
+    tolerance : how far numbers may be apart and still match, by variable; dates in days.
+    relative_tolerance : tolerance as a share of the record's own number.
+    same_within : sensitive numbers that count as the same: without a tolerance, those that differ
+        by less than this share are one value, and texts that differ only in spelling are. Whose
+        secret is missing protects nobody. Targets are checked against the worst of these readings
+        (`peers_at_worst`).
+    individuals : most records looked at, drawn at random, among all others. The value is then an
+        estimate with an interval, and a target is checked against its bad end. Which records are
         drawn follows from the data, so nobody can draw again until a target is met.
 
     Examples

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import AttackWording, Measure, Trial
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import quote_names
 from sfumato.parameters import parameters
 from sfumato.risk.dependencies.rules import EARLIER, Finding, find_dependencies
 
@@ -52,9 +52,9 @@ class Recoverable(Measure):
     ----------
     variables : the protected variables. Default: all whose role is "quasi" or "sensitive" and of
         which the release changed at least one cell.
-    within : how near a number must come, in standard deviations of the original.
-    pairs : whether two tools together are tried as well; at most 300 pairs, those with the fewest
-        distinct values first.
+    within : how near a number must come: in standard deviations of the original.
+    pairs : try two tools together as well; at most 300 pairs, those with the fewest distinct values
+        first.
 
     Examples
     --------

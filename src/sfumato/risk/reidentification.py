@@ -78,9 +78,9 @@ class Reidentification(Measure):
         "wildcard" (it could be anything). The other reading is reported too. With "wildcard",
         targets are checked against the worse of both readings (`k_by_fitting_at_worst`): that a
         blank record fits everybody does not hide the others from who looks for an exact match.
-    budget : how many comparisons may be made for one record.
-    groups : what outsiders may know together, up to six lists of variables by name. The table
-        then has the risk for every combination of groups, and not the class sizes.
+    budget : most comparisons that may be made for one record.
+    groups : what outsiders may know together: up to six lists of variables by name. The table then
+        has the risk for every combination of groups, and not the class sizes.
 
     Examples
     --------

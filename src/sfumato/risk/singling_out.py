@@ -93,9 +93,9 @@ class SinglingOut(Measure):
 
     Parameters
     ----------
-    known : the variables that statements are made of. Default: all whose role is "quasi".
-    individuals : make a statement from so many released records at most, picked without pattern.
-        A target is then held against the upper end of the interval: one of 0 takes all records.
+    known : variables that statements are made of. Default: all whose role is "quasi".
+    individuals : most released records that a statement is made from: picked without pattern. A
+        target is then held against the upper end of the interval: one of 0 takes all records.
 
     Examples
     --------

@@ -88,8 +88,10 @@ class SurvivingIdentifiers(Measure):
     Parameters
     ----------
     variables : the free text.
-    deidentifier, language, model : as in the method `deidentify_text`.
-    texts : in how many texts identifiers are planted, at most.
+    deidentifier : program that finds names: as in the method `deidentify_text`.
+    language : language of the text.
+    model : the model of spaCy that finds the names.
+    texts : most texts in which identifiers are planted.
 
     Examples
     --------

@@ -76,11 +76,11 @@ class Undoing(Measure):
     Parameters
     ----------
     variables : the numbers that were blurred together.
-    k : how many records share in a centre; published.
+    k : records that share a centre; published.
     strata : the categories within which neighbours were sought; published.
-    distance : "euclidean" or "mahalanobis", as in the method.
-    tolerance : how near the truth counts as worked out, in standard deviations.
-    rounds : how often the guess is corrected, for each of three sizes of steps.
+    distance : kind of distance: "euclidean" or "mahalanobis", as in the method.
+    tolerance : how near the truth counts as worked out: in standard deviations.
+    rounds : number of corrections, for each of three sizes of steps.
 
     Examples
     --------

@@ -117,9 +117,9 @@ class Uniqueness(Measure):
         least, and how many persons fit a record at least, whichever is smaller. Targets are
         checked against the worse of that and of records that show just the same (`k_at_worst`):
         who has everybody's true values can match all records at once.
-    known_rows : how many rows of a person the outsider knows who looks for trajectories. Default:
+    known_rows : rows of a person that an outsider knows: one who looks for trajectories. Default:
         all of them.
-    row_counts : whether this outsider also knows how many rows the person has.
+    row_counts : this outsider also knows how many rows the person has.
     posterior : how the individual risk follows from the weights: "exact", the mean of 1 / F where
         the number F of people is negative binomial; or "approximate", p / (f - 1 + p) for classes
         of f > 2 records that were sampled with probability p, as sdcMicro has it by default.

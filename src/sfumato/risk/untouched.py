@@ -9,8 +9,6 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.cells.classes import EquivalenceClasses, find_persons
-from sfumato.cells.pairs import quote_names
-from sfumato.cells.unchanged import mark_unchanged
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
@@ -18,6 +16,8 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Integers, Mask
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import quote_names
+from sfumato.pairs.unchanged import mark_unchanged
 from sfumato.parameters import parameters
 from sfumato.risk._persons import COUNTS_PERSONS
 
@@ -45,8 +45,8 @@ class Untouched(Measure):
 
     Parameters
     ----------
-    k : how many records have to share a value for it to point to nobody.
-    at_most : the share of records up to which a variable is not called a fingerprint.
+    k : fewest records that share a value that points to nobody.
+    at_most : share of records up to which a variable is no fingerprint.
 
     Examples
     --------

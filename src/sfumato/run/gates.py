@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.engines import Engine, require_engine
 from sfumato.engines.summaries import Count, Distinct, Summary
@@ -20,6 +19,7 @@ from sfumato.errors import (
 from sfumato.evidence import Evidence
 from sfumato.method import Method
 from sfumato.methods.groups import find_contradictions, find_group_level
+from sfumato.pairs.alignment import quote_names
 from sfumato.plan import Plan
 from sfumato.plan.targets import (
     Judgement,

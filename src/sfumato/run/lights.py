@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sfumato import catalogue
-from sfumato.cells.pairs import quote_names
 from sfumato.errors import TargetError
 from sfumato.evidence import Evidence
 from sfumato.measure import Trial
+from sfumato.pairs.alignment import quote_names
 from sfumato.plan import Plan
 from sfumato.plan.targets import (
     BARELY,

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sfumato import catalogue
-from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.method import Method
+from sfumato.pairs.alignment import quote_names
 from sfumato.plan.targets import (
     Judgement,
 )

@@ -386,7 +386,7 @@ def protect_tables(
     progress: Progress | None,
 ) -> LinkedRelease:
     """Carry out a plan for several tables; see `protect`."""
-    datasets = tables.tables if isinstance(tables, LinkedTables) else tables
+    datasets = tables if isinstance(tables, Mapping) else tables.tables
     for data in datasets.values():
         frame = data.frame if isinstance(data, Dataset) else data
         for table_plan in plan.tables.values():
@@ -416,10 +416,10 @@ def protect_tables(
 
 def _place_earlier(earlier: LinkedRelease | str | Path, release: LinkedRelease) -> EarlierTables:
     """An earlier release, or its folder, with the persons of today."""
-    if isinstance(earlier, LinkedRelease):
-        label = f"the release of plan {earlier.plan.digest[:8]}"
-        return place_release(label, release.original, earlier.linked)
-    return place_folder(earlier, release)
+    if isinstance(earlier, (str, Path)):
+        return place_folder(earlier, release)
+    label = f"the release of plan {earlier.plan.digest[:8]}"
+    return place_release(label, release.original, earlier.linked)
 
 
 class _name_table:  # noqa: N801 - used as a function

@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from sfumato.cells.noise.nesting import explain_not_nested
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import PlanError, ReleaseError, TargetError
 from sfumato.method import Method
+from sfumato.noise.nesting import explain_not_nested
 from sfumato.parameters import list_settings
 from sfumato.plan import Plan
 from sfumato.plan.tiers import list_tiered_parameters

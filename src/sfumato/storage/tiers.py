@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.cells.noise.nesting import ROUNDING
 from sfumato.errors import ReleaseError
 from sfumato.io.json_reader import parse_json
+from sfumato.noise.nesting import ROUNDING
 from sfumato.release import Release
 from sfumato.risk.composition import Composition, EarlierRelease
 from sfumato.storage.contents import RECORD_FILE

@@ -16,11 +16,11 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from sfumato.cells.noise.description import is_accredited_version
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.evidence import Evidence
+from sfumato.noise.description import is_accredited_version
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target
 from sfumato.randomness import Key

@@ -17,7 +17,6 @@ from pydantic import TypeAdapter
 
 from sfumato.catalogue import Entry, parameters_of, parse_parameters
 from sfumato.parameters import write_example
-from sfumato.studio.texts import load_texts
 
 FieldKind = Literal["switch", "choice", "number", "names", "text"]
 NONE = "[]"
@@ -32,7 +31,7 @@ class Field:
     Parameters
     ----------
     name, help : of the parameter.
-    label : what people call it; `name_parameter` knows.
+    label : what people call it.
     kind : "switch" for true or false, "choice" for one of several, "number", "names" for some of
         the variables, "text" for everything else, written as in a plan.
     value : as the form shows it: text, or a list of names.
@@ -58,24 +57,6 @@ class Field:
     whole: bool = False
     required: bool = False
     example: str = ""
-
-
-def name_parameter(entry: str, name: str) -> str:
-    """What people call a parameter of a method, a measure, a figure or a table.
-
-    The catalogue of texts says it, for this entry or for all; of a plug-in it is the name in words.
-
-    Examples
-    --------
-    >>> name_parameter("coarsen", "edges"), name_parameter("histogram", "edges")
-    ('Ends of the intervals', 'Where bins begin and end')
-    >>> name_parameter("of_a_plug_in", "swap_rate")
-    'Swap rate'
-    """
-    texts = load_texts()
-    places = (f"parameters.{entry}.{name}", f"parameters.any.{name}")
-    known = next((texts[place] for place in places if place in texts), None)
-    return known or name.replace("_", " ").capitalize()
 
 
 @cache
@@ -115,8 +96,8 @@ def list_fields(
         fields.append(
             Field(
                 name=parameter.name,
-                label=name_parameter(_name_entry(entry), parameter.name),
-                help=parameter.help,
+                label=parameter.label,
+                help=parameter.further,
                 kind=kind,
                 value=_list_names(value) if kind == "names" else _write_value(value),
                 default=_write_value(parameter.default),
@@ -167,10 +148,6 @@ def _write_example(annotation: Any, shape: Mapping[str, Any]) -> str:
     if not number or not example.startswith("{"):
         return example
     return f"{example.partition('= ')[2].rstrip(' }')}, or {example}"
-
-
-def _name_entry(entry: Entry) -> str:
-    return str(getattr(entry, "name", entry.__name__.lower()))
 
 
 def _list_names(value: Any) -> list[str]:

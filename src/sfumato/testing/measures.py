@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import re
 from collections.abc import Callable
 
-from sfumato import catalogue
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.measure import Measure
 from sfumato.plan import Plan
+from sfumato.testing.documented import check_documented
 from sfumato.testing.samples import (
     LIBRARIES,
     Odd,
@@ -33,19 +32,6 @@ def take(measure: type[Measure], position: int, data: Dataset) -> Evidence:
     """The evidence of an example: of the data, or of the data held against themselves."""
     example = measure(**measure.examples[position])
     return example.measure(data) if example.of == "one" else example.measure(data, data)
-
-
-def check_documented(measure: type[Measure], position: int, data: Dataset) -> None:
-    """The docstring says the question, the assumption and an example, and every parameter."""
-    del data
-    doc = inspect.getdoc(measure) or ""
-    for part in ("Question:", "Assumes:", ">>>"):
-        assert part in doc, f"the docstring lacks '{part}'"
-    parameters = catalogue.parameters_of(measure)
-    undescribed = [parameter.name for parameter in parameters if not parameter.help]
-    assert not undescribed, f"nothing is said of {undescribed}"
-    unknown = set(measure.examples[position]) - {parameter.name for parameter in parameters}
-    assert not unknown, f"no parameters: {sorted(unknown)}"
 
 
 def check_complete(measure: type[Measure], position: int, data: Dataset) -> None:

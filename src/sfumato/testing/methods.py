@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from sfumato.errors import MethodError, SfumatoError
 from sfumato.io import frames
 from sfumato.method import Method
 from sfumato.plan import Plan
+from sfumato.testing.documented import check_documented
 from sfumato.testing.partitioned import PartitionedEngine
 from sfumato.testing.samples import (
     KEY,
@@ -35,20 +35,6 @@ _LONG = 4
 def make_example(method: type[Method], position: int) -> Method:
     """The method with the parameters of one of its examples."""
     return method(**method.examples[position])
-
-
-def check_documented(method: type[Method], position: int, data: Dataset) -> None:
-    """The docstring says the question, the assumption and an example, and every parameter."""
-    del data
-    doc = inspect.getdoc(method) or ""
-    assert catalogue.first_line(method).endswith("."), "the first line is no sentence"
-    for part in ("Question:", "Assumes:", ">>>"):
-        assert part in doc, f"the docstring lacks '{part}'"
-    parameters = catalogue.parameters_of(method)
-    undescribed = [parameter.name for parameter in parameters if not parameter.help]
-    assert not undescribed, f"nothing is said of {undescribed}"
-    unknown = set(method.examples[position]) - {parameter.name for parameter in parameters}
-    assert not unknown, f"no parameters: {sorted(unknown)}"
 
 
 def check_repeatable(method: type[Method], position: int, data: Dataset) -> None:

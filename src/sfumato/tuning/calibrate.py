@@ -12,8 +12,6 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.analysis.noise_simulation import make_fixed_draws, simulate_noise
-from sfumato.cells.noise.description import NoiseDescription as Described
-from sfumato.cells.noise.scales import Growth
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.engines.summaries import Deviation, Quantile
@@ -22,6 +20,8 @@ from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import canonical_order
 from sfumato.methods.noise import Noise
 from sfumato.methods.persons import BY_PERSON
+from sfumato.noise.description import NoiseDescription as Described
+from sfumato.noise.scales import Growth
 from sfumato.parameters import write_short
 from sfumato.progress import current_progress
 from sfumato.randomness import Draws
@@ -116,18 +116,19 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     nearer to the target than the one taken for them. Where persons have several rows (role
     "person"), each is looked for by the row that is found best. The same draws serve every size of
     noise, so the search is monotone but for a little chance, and can be repeated. A release draws
-    anew: put a target on it too.
+    anew: put a target on it too. `errors` and `sampling_fraction` are for up to 5000 records with
+    one row for each person.
 
     Parameters
     ----------
     data : the original records.
     variables : the numbers to add noise to. Default: what the attacker knows.
-    mean_h : the least mean of h.
+    mean_h : the least mean of h: how many people are nearer.
     below, at_most : the highest share of records whose h lies below a limit. Give `mean_h` or
         `at_most`.
-    who : for whom it must hold: "all" together; "deciles", each tenth of the records along `by`;
-        or a share such as 0.05: the records that have the fewest others around.
-    by : the order of the tenths: "sum" of the variables, "distance" from the centre, a variable.
+    who : for whom it must hold: "all"; "deciles", each tenth along `by`; or a share such as 0.05:
+        those with the fewest others around.
+    by : the order of the tenths: "sum", "distance" from the centre, or a variable.
     weights : how much noise each variable gets in proportion. Less for what analysts need most.
     known : what the attacker knows. Default: the numbers whose role is "quasi", else "sensitive".
         Categories may be among them: a different one is as far as one standard deviation of a
@@ -135,12 +136,11 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     misclassified : categories that are known but not exact in the release, with the share of
         records that keep their level, `{"region": 0.8}`; the others get somebody else's. The best
         attacker weighs a category by the likelihood that it was changed.
-    errors : how wrong the attacker's knowledge is, as in `mixed_linkage`: 0.1 is a normal error of
-        0.1 standard deviations in numbers, and a tenth of the categories is somebody else's.
-    sampling_fraction : which part of the persons looked for is in the file. Both are for up to
-        5000 records with one row for each person.
-    attacker : "best" of both; or "plain", the one of the paper, who weighs all variables alike. A
-        target on `h_index` is checked against the best.
+    errors : how wrong the attacker's knowledge is: in standard deviations of numbers, and as the
+        share of wrong categories.
+    sampling_fraction : share of the persons looked for who are in the file.
+    attacker : "best" of both, who counts for a target on `h_index`; or "plain", the one of the
+        paper, who weighs all variables alike.
     draws : how often each size is drawn. The error falls with its root.
     precision : stop when the size is known within this share of itself.
     largest : the largest share of the variance to try.

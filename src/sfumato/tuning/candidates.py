@@ -9,7 +9,6 @@ from itertools import product
 from typing import Any, Literal
 
 from sfumato import catalogue
-from sfumato.cells.pairs import find_numeric_variables
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import PlanError, SfumatoError
@@ -25,6 +24,7 @@ from sfumato.methods.noise import Noise
 from sfumato.methods.recode import Recode
 from sfumato.methods.suppress import Suppress
 from sfumato.methods.t_closeness import TCloseness
+from sfumato.pairs.alignment import find_numeric_variables
 from sfumato.schema.hierarchies import Hierarchy
 from sfumato.tuning.bisection import Axis, Heights
 from sfumato.tuning.calibrate import calibrate

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.cells.pairs import find_numeric_variables
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import PlanError, SfumatoError, did_you_mean
 from sfumato.measure import Measure
 from sfumato.methods.drop import Drop
+from sfumato.pairs.alignment import find_numeric_variables
 from sfumato.plan import Plan
 from sfumato.plan.targets import Target, find_number, limits_risk, read_for_target
 from sfumato.run.measuring import Measures, choose_measures

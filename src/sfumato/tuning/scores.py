@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sfumato.cells.pairs import NOT_COMPARED
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
+from sfumato.pairs.alignment import NOT_COMPARED
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target, find_number, judge
 from sfumato.tuning.calibrate import t_quantile

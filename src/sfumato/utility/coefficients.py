@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field, field_validator
 
-from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
@@ -19,6 +18,7 @@ from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import use_one_thread
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import quote_names
 from sfumato.parameters import parameters
 from sfumato.utility.models.distributed import fit_both_by_passes
 from sfumato.utility.models.fitting import Family
@@ -51,13 +51,14 @@ class Coefficients(Measure):
 
     Parameters
     ----------
-    formula : the model, such as "systolic ~ height + C(smoking)". It may hold names (in backticks
-        if they have spaces), numbers, + - * / : ^ ( ) and the functions C, I, log, log2, log10,
-        exp, sqrt, center, scale and poly.
-    family : "linear", "logistic" (the outcome is 0 or 1, or a category of two levels) or "poisson".
-    level : of the confidence intervals; a term is significant if p lies below 1 - level.
-    weight : a survey weight, by which both models are weighted; the released data with the weight
-        that they have. In memory only.
+    formula : formula of the model: such as "systolic ~ height + C(smoking)". It may hold names (in
+        backticks if they have spaces), numbers, + - * / : ^ ( ) and the functions C, I, log, log2,
+        log10, exp, sqrt, center, scale and poly.
+    family : kind of model: "linear", "logistic" (the outcome is 0 or 1, or a category of two
+        levels) or "poisson".
+    level : level of the confidence intervals; a term is significant if p lies below 1 - level.
+    weight : survey weight by which both models are weighted; the released data with the weight that
+        they have. In memory only.
 
     Examples
     --------

@@ -12,8 +12,6 @@ import polars as pl
 
 from sfumato.cells.intervals import Intervals, read_intervals
 from sfumato.cells.level_sets import read_bounds
-from sfumato.cells.pairs import name_left_out, require_finite
-from sfumato.cells.standardisation import correlate_sums, pairwise_correlations, sum_products
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import look_up
@@ -24,6 +22,8 @@ from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import canonical_order, use_one_thread
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import name_left_out, require_finite
+from sfumato.pairs.standardisation import correlate_sums, pairwise_correlations, sum_products
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING, Column
 
@@ -54,10 +54,10 @@ class Correlations(Measure):
 
     Parameters
     ----------
-    variables : which to correlate. Default: all numbers and ordinal variables of the original
+    variables : variables to correlate. Default: all numbers and ordinal variables of the original
         that the release still has, except direct identifiers and weights. Numeric codes of
         categories may be named.
-    kind : "pearson" or "spearman" (of the ranks).
+    kind : kind: "pearson" or "spearman" (of the ranks).
 
     Examples
     --------

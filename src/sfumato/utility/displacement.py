@@ -12,25 +12,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.pairs import (
-    Pair,
-    compare_numbers,
-    compute_changes,
-    find_numeric_variables,
-    measure_distances,
-    original_deviation,
-    quote_names,
-)
-from sfumato.cells.subsets import (
-    SubsetCloseness,
-    WorstSubset,
-    count_patterns,
-    find_close,
-    find_worst_share,
-    find_worst_subset,
-    share_by_chance,
-    share_rescaled,
-)
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Quantile
@@ -41,6 +22,25 @@ from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean, exact_parts
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import (
+    Pair,
+    compare_numbers,
+    compute_changes,
+    find_numeric_variables,
+    measure_distances,
+    original_deviation,
+    quote_names,
+)
+from sfumato.pairs.subsets import (
+    SubsetCloseness,
+    WorstSubset,
+    count_patterns,
+    find_close,
+    find_worst_share,
+    find_worst_subset,
+    share_by_chance,
+    share_rescaled,
+)
 from sfumato.parameters import parameters
 from sfumato.utility.paired.number_sums import NumberPairs, fit_rescaling, read_number_pairs
 
@@ -81,9 +81,10 @@ class Displacement(Measure):
     Parameters
     ----------
     variables : the numbers to compare. Default: all numbers that are in both data sets.
-    role : instead, only numbers of this role. A plan then follows roles that are corrected.
-    within : a value has stayed if it lies at most this many standard deviations of the original
-        from where it was.
+    role : only numbers of this role: in place of `variables`. A plan then follows roles that are
+        corrected.
+    within : distance within which a value has stayed: in standard deviations of the original, from
+        where it was.
 
     Examples
     --------

@@ -36,8 +36,9 @@ class Efficiency(Measure):
 
     Parameters
     ----------
-    formula : the model, such as "systolic ~ height + C(smoking)".
-    family : "linear", "logistic" (the outcome is 0 or 1, or a category of two levels) or "poisson".
+    formula : formula of the model: such as "systolic ~ height + C(smoking)".
+    family : kind of model: "linear", "logistic" (the outcome is 0 or 1, or a category of two
+        levels) or "poisson".
 
     Examples
     --------

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from sfumato.cells.pairs import count_class_sizes, pair_rows, split_classes, tabulate_pairs
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Total
@@ -21,6 +20,7 @@ from sfumato.kernels.arrays import Codes, Floats, Integers, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import count_class_sizes, pair_rows, split_classes, tabulate_pairs
 from sfumato.parameters import parameters
 from sfumato.utility.paired.cell_loss import CellLosses, VariableLoss, measure_variable_loss
 

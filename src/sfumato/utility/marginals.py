@@ -13,7 +13,6 @@ from pydantic import Field
 
 from sfumato.cells.intervals import read_intervals
 from sfumato.cells.level_sets import list_distinct_texts, list_levels, read_level_sets
-from sfumato.cells.pairs import name_left_out, quote_names
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
@@ -21,6 +20,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import name_left_out, quote_names
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
 from sfumato.utility.paired.spreads import Spread, spread_over_bins, spread_over_levels
@@ -50,9 +50,9 @@ class Marginals(Measure):
 
     Parameters
     ----------
-    variables : which to compare. Default: all but direct identifiers and weights that are in both
-        data sets and have at most 500 levels or are numbers or dates.
-    bins : how many bins a number or a date with more than 30 values is put into.
+    variables : variables to compare. Default: all but direct identifiers and weights that are in
+        both data sets and have at most 500 levels or are numbers or dates.
+    bins : number of bins: for a number or a date with more than 30 values.
 
     Examples
     --------

@@ -12,8 +12,6 @@ from pydantic import Field
 
 from sfumato.cells.grids import CalendarGrid, NumberGrid, choose_grid
 from sfumato.cells.notation import format_value
-from sfumato.cells.pairs import quote_names
-from sfumato.cells.unchanged import mark_unchanged
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
@@ -21,6 +19,8 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import quote_names
+from sfumato.pairs.unchanged import mark_unchanged
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
 
@@ -46,8 +46,8 @@ class MaskedCells(Measure):
 
     Parameters
     ----------
-    variables : which to look at. Default: all but those that identify a person by themselves.
-    fewest : values of fewer records are counted together, as rare values.
+    variables : variables to look at. Default: all but those that identify a person by themselves.
+    fewest : fewest records of a value that is counted by itself; the others are rare values.
 
     Examples
     --------

@@ -11,16 +11,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.draws import describe_draws, draw_numbers
-from sfumato.cells.pairs import (
-    Pair,
-    compare_numbers,
-    compute_changes,
-    find_numeric_variables,
-    original_deviation,
-    quote_names,
-)
-from sfumato.cells.standardisation import correlate_sums, pairwise_correlations, sum_products
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
@@ -36,6 +26,16 @@ from sfumato.kernels.exact_sums import (
 )
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import (
+    Pair,
+    compare_numbers,
+    compute_changes,
+    find_numeric_variables,
+    original_deviation,
+    quote_names,
+)
+from sfumato.pairs.draws import describe_draws, draw_numbers
+from sfumato.pairs.standardisation import correlate_sums, pairwise_correlations, sum_products
 from sfumato.parameters import parameters
 from sfumato.utility.paired.number_sums import Marginal, read_number_pairs
 

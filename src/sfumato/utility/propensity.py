@@ -11,8 +11,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.draws import describe_draws
-from sfumato.cells.pairs import name_left_out
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
@@ -21,6 +19,8 @@ from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import exact_sum, use_one_thread
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import name_left_out
+from sfumato.pairs.draws import describe_draws
 from sfumato.parameters import parameters
 from sfumato.utility.models.distributed_propensity import (
     build_distant_design,
@@ -77,18 +77,18 @@ class Propensity(Measure):
 
     Parameters
     ----------
-    variables : what the model sees. Default: all variables in both data sets but direct
-        identifiers, weights, clusters, and categories with more than 50 levels in the original.
-        A cell that stands for several values counts as one of them, drawn evenly: which variables
-        are compared never depends on how coarse a release is.
+    variables : variables that the model sees. Default: all variables in both data sets but direct
+        identifiers, weights, clusters, and categories with more than 50 levels in the original. A
+        cell that stands for several values counts as one of them, drawn evenly: which variables are
+        compared never depends on how coarse a release is.
     categories : numbers that are codes and no quantities.
-    model : "main" sees a shift of each variable; "interactions" also changes of spread and of
-        what goes together, by squares and products; "tree" sees changes of any shape.
-    permutations : how often the labels are dealt out by chance, for the p value; the same each
-        time for the same records. Default: 199, or 49 for "tree". Logistic models take no fit for
-        it (2 s for 199 with 200,000 records in both data sets together); a tree is grown anew each
-        time (0.2 s each with 20,000 records, 3 s each with 200,000). Records that are not in memory
-        have no permutations, and no tree.
+    model : shape of the model: "main" sees a shift of each variable; "interactions" also changes of
+        spread and of what goes together, by squares and products; "tree" sees changes of any shape.
+    permutations : number of random relabellings, for the p value; the same each time for the same
+        records. Default: 199, or 49 for "tree". Logistic models take no fit for it (2 s for 199
+        with 200,000 records in both data sets together); a tree is grown anew each time (0.2 s each
+        with 20,000 records, 3 s each with 200,000). Records that are not in memory have no
+        permutations, and no tree.
 
     Examples
     --------

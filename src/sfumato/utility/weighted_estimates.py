@@ -10,8 +10,6 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.codes import encode
-from sfumato.cells.draws import align_variables
-from sfumato.cells.pairs import ComparableVariable, name_left_out
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
@@ -20,6 +18,8 @@ from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import ComparableVariable, name_left_out
+from sfumato.pairs.draws import align_variables
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
 
@@ -48,7 +48,7 @@ class WeightedEstimates(Measure):
 
     Parameters
     ----------
-    weight : the weight. Default: the variable whose role is "weight".
+    weight : survey weight. Default: the variable whose role is "weight".
 
     Examples
     --------

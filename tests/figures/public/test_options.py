@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.catalogue import read_parameter_docs
 from sfumato.errors import PlanError, SfumatoError
 from sfumato.figures.public.box import is_dominated
 from sfumato.figures.public.diagnostics import read_outcomes
@@ -269,3 +271,13 @@ def test_a_gallery_says_what_it_cannot_draw(frame):
         sf.plots.gallery(frame, "x", "y", time="x")
     with pytest.raises(SfumatoError):
         sf.plots.gallery(frame, "sex", "ill2")
+
+
+@pytest.mark.parametrize("name", [name for name in sf.plots.__all__ if name != "Plot"])
+def test_every_parameter_is_described_and_no_other_taken(name: str) -> None:
+    draw = getattr(sf.plots, name)
+    takes = set(inspect.signature(draw).parameters)
+    assert set(read_parameter_docs(inspect.getdoc(draw) or "")) == takes
+    if name != "compare":  # it passes on what the other plot takes
+        with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected .* mean 'title'"):
+            draw(titel="A")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.cells.pairs import read_matrix
 from sfumato.data import Dataset
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
@@ -36,6 +35,7 @@ from sfumato.figures.sheet.style import (
 )
 from sfumato.io.frames import get_column
 from sfumato.kernels.arrays import Floats, Mask
+from sfumato.pairs.alignment import read_matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

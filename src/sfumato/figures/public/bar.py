@@ -13,6 +13,7 @@ import polars as pl
 from sfumato.errors import DataError
 from sfumato.figures.public.distance import Distance, measure_groups
 from sfumato.figures.public.grid import describe_lost, round_shown, suppress_small
+from sfumato.figures.public.parameters import Shielded, takes
 from sfumato.figures.public.plot import make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_full_cells
 from sfumato.figures.public.subjects import select_subjects, sort_labels, to_dataset
@@ -32,15 +33,14 @@ from sfumato.outputs.units import ALONE, Units
 from sfumato.randomness import Draws
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from sfumato.data import Dataset
     from sfumato.figures.public.plot import Plot, Request
-    from sfumato.figures.public.protection import Keyed, Protecting
     from sfumato.figures.public.subjects import Group, Subjects
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 OTHER = "All others"
 _MOST_LEVELS = 30
@@ -55,19 +55,14 @@ _ROUNDED = "The records behind every bar are rounded to a multiple of {base}."
 _THICKNESS, _ACROSS = 0.76, 3
 
 
-def bar(  # noqa: PLR0913 - all but two by name only
+@takes(Shielded)
+def bar(
     data: Any,
     x: str,
     *,
     hue: str | None = None,
-    protection: Protecting | None = None,
-    k: int | None = None,
     share: bool = True,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Shielded],
 ) -> Plot:
     """Bars of at least k records each, one for every category.
 
@@ -77,19 +72,12 @@ def bar(  # noqa: PLR0913 - all but two by name only
 
     Parameters
     ----------
-    data : a frame, a Dataset or a release.
-    x : a variable of categories, yes/no values or a few whole numbers.
-    hue : a variable that forms groups; each is protected by itself.
-    protection : "suppress" leaves small bars out; "generalise" (default) joins them as one;
-        "deterministic" rounds all counts to a multiple of 5, or of k where it is larger; "noise"
-        adds random noise to the counts.
-    k : fewest records behind a bar. Default: the rules' k, which is 3.
+    x : the variable: of categories, yes/no values or a few whole numbers.
+    protection : kind of protection: "suppress" leaves small bars out; "generalise" (default) joins
+        them as one; "deterministic" rounds all counts to a multiple of 5, or of k where it is
+        larger; "noise" adds random noise to the counts.
     share : lengths as a share of the records shown; otherwise counts.
-    sd_share : SD of the noise in the yes or no of each record, as a share of its SD.
-    key : the custodian's secret, for noise that is the same next time.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
+    sd_share : SD of the noise, as a share: of the SD of the yes or no of each record.
 
     Examples
     --------
@@ -101,11 +89,8 @@ def bar(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1.
     """
-    heading = title or f"Records by {x}{f' and {hue}' if hue is not None else ''}"
-    request = make_request(
-        "bar", heading, [x], hue=hue, protection=protection, k=k, sd_share=sd_share, key=key,
-        rules=rules, log=log,
-    )  # fmt: skip
+    heading = f"Records by {x}{f' and {hue}' if hue is not None else ''}"
+    request = make_request("bar", heading, [x], hue=hue, **asked)
     with request.record_refusals():
         levels, coded = _code_levels(to_dataset(data), x)
         subjects = select_subjects(coded, [x], hue, rules=request.rules, k=request.k)
@@ -129,7 +114,9 @@ def bar(  # noqa: PLR0913 - all but two by name only
             reasons=reasons,
             details={"cells": sum(len(group.names) for group in bars)},
             legend=[replace(look, marker="s", line="") for look in looks if look.name],
-            parts=_label_records(subjects, bars) if log is not None and resolved.cells else None,
+            parts=_label_records(subjects, bars)
+            if request.log is not None and resolved.cells
+            else None,
             distance=_measure_distance(bars, subjects, levels),
             rounds=True,
         )

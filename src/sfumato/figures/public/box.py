@@ -21,6 +21,7 @@ from sfumato.figures.public.grid import (
     judge_limits,
     resolve_bins,
 )
+from sfumato.figures.public.parameters import Binned, takes
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_small_cells
 from sfumato.figures.public.subjects import DistantGroup, Group
@@ -40,12 +41,12 @@ from sfumato.outputs.quantiles import (
 from sfumato.outputs.units import ALONE, Units, find_dominated_sums, list_largest
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting, Small
     from sfumato.figures.public.subjects import Subjects
-    from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
 _PARTS = ("low", "lower", "middle", "upper", "high")
@@ -66,22 +67,15 @@ _CLOSE = 0.5
 _HEIGHT = 0.56
 
 
-def box(  # noqa: PLR0913 - all but two by name only
+@takes(Binned)
+def box(
     data: Any,
     x: str | Sequence[str],
     *,
     by: str | None = None,
-    protection: Protecting | None = None,
-    k: int | None = None,
-    bins: int | None = None,
     limits: Limits | None = None,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    small: Small = "hide",
     mean: bool = False,
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Binned],
 ) -> Plot:
     """Boxes whose every line rests on at least k records.
 
@@ -90,22 +84,14 @@ def box(  # noqa: PLR0913 - all but two by name only
 
     Parameters
     ----------
-    data : a frame, a Dataset or a release.
     x : the variable, or several; each has a panel of its own.
-    by : a variable that forms groups; each is protected by itself.
-    protection : "suppress" (default): safe quantiles, whiskers at 5 and 95 %, no outliers.
-        "generalise": the same, read off wide bins. "deterministic" and "noise": boxes of
-        protected values, with whiskers and outliers as usual; an outlier is a protected value.
-    k : fewest records behind a line. Default: the rules' k, which is 3.
-    bins : how many bins for "generalise". Default: 15.
-    limits : of the axis. Default: what is drawn. Only with one variable.
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret, for noise that is the same next time.
-    small : "show" draws protected outliers that lie alone, too; the verdict is "review" then.
+    protection : kind of protection: "suppress" (default), safe quantiles, whiskers at 5 and 95 %,
+        no outliers. "generalise": the same, read off wide bins. "deterministic" and "noise": boxes
+        of protected values, with whiskers and outliers as usual; an outlier is a protected value.
+    bins : number of bins for "generalise". Default: 15.
+    limits : limits of the axis. Default: what is drawn. Only with one variable.
+    small : outliers that lie alone: "show" draws protected ones, too; the verdict is "review" then.
     mean : draw the mean as well, rounded; not where a few records make up most of it.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
 
     Examples
     --------
@@ -117,16 +103,13 @@ def box(  # noqa: PLR0913 - all but two by name only
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 4.
     """
     names = [x] if isinstance(x, str) else list(dict.fromkeys(x))
-    heading = title or f"Box plot of {', '.join(names)}{f' by {by}' if by is not None else ''}"
-    request = make_request(
-        "box", heading, names, hue=by, protection=protection, k=k, bins=bins, sd_share=sd_share,
-        key=key, small=small, rules=rules, log=log,
-    )  # fmt: skip
+    heading = f"Box plot of {', '.join(names)}{f' by {by}' if by is not None else ''}"
+    request = make_request("box", heading, names, hue=by, **asked)
     with request.record_refusals():
         subjects = _drop_small_groups(request.select(data), request.k)
         resolved = request.resolve(subjects, default="suppress", why=_WHY)
-        reasons = judge_small_cells(small, resolved)
-        allowed = resolve_bins(bins, _BINS, subjects.fewest, request.rules)
+        reasons = judge_small_cells(request.small, resolved)
+        allowed = resolve_bins(request.bins, _BINS, subjects.fewest, request.rules)
         boxes, notes = _compute_boxes(subjects, resolved, request, allowed)
         if mean:
             boxes, more = _add_means(boxes, subjects, resolved, request)
@@ -149,7 +132,9 @@ def box(  # noqa: PLR0913 - all but two by name only
             notes=notes,
             reasons=[*reasons, *judge_limits(subjects, [limits])],
             rule={
-                **({"bins": allowed} if resolved.name == "generalise" else {"small": small}),
+                **(
+                    {"bins": allowed} if resolved.name == "generalise" else {"small": request.small}
+                ),
                 **({"mean": True} if mean else {}),
             },
             details={"boxes": len(boxes) * len(names)},

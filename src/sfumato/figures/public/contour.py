@@ -10,39 +10,32 @@ import numpy as np
 from sfumato.errors import PlanError
 from sfumato.figures.public.grid import Grid, Limits, TwoLimits
 from sfumato.figures.public.heatmap import ANYWHERE, crop_to_grids, get_colormap, plot_grids
+from sfumato.figures.public.parameters import Binned, takes
 from sfumato.figures.public.plot import join_names, make_request
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting, Small
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 _PAD = 2
 """Empty cells about the grid, so that the lines close."""
 
 
-def contour(  # noqa: PLR0913 - all but three by name only
+@takes(Binned)
+def contour(
     data: Any,
     x: str,
     y: str,
     *,
     hue: str | None = None,
-    protection: Protecting | None = None,
-    k: int | None = None,
-    bins: int | None = None,
     limits: TwoLimits | None = None,
     levels: int = 8,
     smooth: float = 1.0,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    small: Small = "hide",
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Binned],
 ) -> Plot:
     """Lines of equal density, drawn from cells of at least k records each.
 
@@ -52,23 +45,13 @@ def contour(  # noqa: PLR0913 - all but three by name only
 
     Parameters
     ----------
-    data : a frame, a Dataset or a release.
-    x : the variable on the horizontal axis.
-    y : the variable on the vertical axis.
-    hue : a variable that forms groups, each in a panel of its own.
-    protection : "suppress" hides cells of fewer than k in a fine grid, "generalise" in a coarse
-        one, the default. "deterministic" and "noise" count protected values.
-    k : fewest records behind a cell. Default: the rules' k, which is 3.
-    bins : bins an axis. Default: about 15, or 30 for "suppress".
-    limits : ((low, high), (low, high)) of the two axes. Default: round numbers.
-    levels : how many lines.
+    hue : variable that forms groups, each in a panel of its own.
+    protection : kind of protection: "suppress" hides cells of fewer than k in a fine grid,
+        "generalise" in a coarse one, the default. "deterministic" and "noise" count protected
+        values.
+    bins : number of cells an axis. Default: about 15, or 30 for "suppress".
+    levels : number of lines.
     smooth : how far the cells are blurred first, in cells; 0 for not at all.
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret, for noise that is the same next time.
-    small : "show" cells of fewer than k protected values, where values are protected themselves.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
 
     Examples
     --------
@@ -81,10 +64,8 @@ def contour(  # noqa: PLR0913 - all but three by name only
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 3.
     """
     request = make_request(
-        "contour", title or f"Density of {join_names(y, x, hue)}", [x, y], hue=hue,
-        protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small, rules=rules,
-        log=log,
-    )  # fmt: skip
+        "contour", f"Density of {join_names(y, x, hue)}", [x, y], hue=hue, **asked
+    )
     if not (isinstance(levels, int) and levels >= 1 and smooth >= 0):
         raise PlanError("levels is a whole number from 1, and smooth is not negative.")
 

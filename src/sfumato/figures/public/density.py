@@ -26,6 +26,7 @@ from sfumato.figures.public.grid import (
     merge_small_bins,
     resolve_bins,
 )
+from sfumato.figures.public.parameters import Binned, takes
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protected_values import find_possible_range
 from sfumato.figures.public.protection import Named, Protection, judge_small_cells
@@ -36,14 +37,13 @@ from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.units import Units
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting, Small
     from sfumato.figures.public.subjects import Group, Subjects
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 _WHY: dict[Named, str] = {
     "suppress": "Small bins were left out: joined, they come no nearer to the unprotected curve.",
@@ -67,21 +67,14 @@ _FINE_BINS = 400
 """Bins of the curve without protection."""
 
 
-def density(  # noqa: PLR0913 - all but two by name only
+@takes(Binned)
+def density(
     data: Any,
     x: str,
     *,
     hue: str | None = None,
-    protection: Protecting | None = None,
-    k: int | None = None,
-    bins: int | None = None,
     limits: Limits | None = None,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    small: Small = "hide",
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Binned],
 ) -> Plot:
     """A smooth curve that begins and ends where at least k records are.
 
@@ -91,22 +84,14 @@ def density(  # noqa: PLR0913 - all but two by name only
 
     Parameters
     ----------
-    data : a frame, a Dataset or a release.
     x : the variable.
-    hue : a variable that forms groups; each is protected by itself.
-    protection : "suppress" leaves small bins out, "generalise" joins them with a neighbour;
-        "deterministic" and "noise" count protected values; or a method. Default: whichever of the
-        first two comes nearer to the unprotected curve.
-    k : fewest records in a bin. Default: the rules' k, which is 3.
-    bins : how many equal bins each group has. Default: 30 to 200,
+    protection : kind of protection: "suppress" leaves small bins out, "generalise" joins them with
+        a neighbour; "deterministic" and "noise" count protected values; or a method. Default:
+        whichever of the first two comes nearer to the unprotected curve.
+    bins : number of equal bins of each group. Default: 30 to 200,
         by its records and the protection.
     limits : where the first bin begins and the last ends. Default: round numbers, by group.
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret, for noise that is the same next time.
-    small : "show" counts bins of fewer than k protected values, too.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
+    small : what is done with small bins: "show" counts those of fewer than k protected values, too.
 
     Examples
     --------
@@ -117,11 +102,8 @@ def density(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1.
     """
-    heading = title or f"Density of {x}{f' by {hue}' if hue is not None else ''}"
-    request = make_request(
-        "density", heading, [x], hue=hue, protection=protection, k=k, bins=bins,
-        sd_share=sd_share, key=key, small=small, rules=rules, log=log,
-    )  # fmt: skip
+    heading = f"Density of {x}{f' by {hue}' if hue is not None else ''}"
+    request = make_request("density", heading, [x], hue=hue, **asked)
     densities = compute_densities(data, request, limits)
     with use_house_style():
         figure, panels, looks = make_group_panels(

@@ -21,6 +21,7 @@ from sfumato.figures.public.diagnostics import (
     refuse_many_parameters,
 )
 from sfumato.figures.public.distance import round_up_share
+from sfumato.figures.public.parameters import Ruled, takes
 from sfumato.figures.public.plot import Plot, make_request, record_plot
 from sfumato.figures.public.protection import Protection
 from sfumato.figures.public.subjects import Group, Subjects
@@ -41,9 +42,10 @@ from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.units import ALONE, Units, find_units
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
 
-    from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
 _NEEDED = ("term", "estimate", "low", "high")
@@ -61,18 +63,16 @@ _KNOWN = "Every term rests on at least {k} {unit}; numbers are rounded by their 
 _PARTLY = "A single one of the {unit} has much influence on the model: look at its leverage."
 
 
-def forest(  # noqa: PLR0913 - all but two by name only
+@takes(Ruled)
+def forest(
     model: Any,
     data: Any = None,
     *,
     terms: Sequence[str] | None = None,
     intercept: bool = False,
     protection: Literal["suppress"] | None = None,
-    k: int | None = None,
     level: float = 0.95,
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Ruled],
 ) -> Plot:
     """Estimates and intervals of a model that rests on enough records, term by term.
 
@@ -89,12 +89,10 @@ def forest(  # noqa: PLR0913 - all but two by name only
         for the log, and so that persons with several of them are counted.
     terms : which to draw, in this order. Default: all but the intercept.
     intercept : draw the intercept, too.
-    protection : "suppress": terms on fewer than k records are refused. There is no other.
+    protection : kind of protection: "suppress"; terms on fewer than k records are refused. There is
+        no other.
     k : fewest records a term may rest on. Default: the rules' k, which is 3.
-    level : of the intervals; a frame brings its own.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
+    level : level of the intervals; a frame brings its own.
 
     Examples
     --------
@@ -107,9 +105,7 @@ def forest(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam, Jones & Burton (2021), Figures 4 and 6.
     """
-    request = make_request(
-        "forest", title or "Estimates of the model", terms or (), k=k, rules=rules, log=log
-    )
+    request = make_request("forest", "Estimates of the model", terms or (), **asked)
     house, fewest = request.rules, request.k
     if not 0 < level < 1:
         raise PlanError("level lies between 0 and 1.", hint="for instance level=0.95.")
@@ -154,7 +150,11 @@ def forest(  # noqa: PLR0913 - all but two by name only
         reasons=reasons,
         details={"terms": len(drawn), "distance": gap},
     )
-    return plot if log is None else record_plot(plot, request, _find_subjects(model, data, drawn))
+    return (
+        plot
+        if request.log is None
+        else record_plot(plot, request, _find_subjects(model, data, drawn))
+    )
 
 
 # Coefficients of whatever was fitted -------------------------------------------------------------

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PlanError, SfumatoError
 from sfumato.figures.public.compare import compare
+from sfumato.figures.public.parameters import Noisy, takes
 from sfumato.figures.sheet.sheet import format_stamp
 from sfumato.progress import current_progress
 from sfumato.randomness import Key
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2228; --paper: #fff; --line: #c9ced4; }
@@ -95,7 +95,8 @@ figure to publish, and make it anew with that protection alone.</p>
 """
 
 
-def gallery(  # noqa: PLR0913 - all but three by name only
+@takes(Noisy)
+def gallery(
     data: Any,
     x: str,
     y: str,
@@ -104,12 +105,7 @@ def gallery(  # noqa: PLR0913 - all but three by name only
     time: str | None = None,
     event: str | None = None,
     model: Any = None,
-    k: int | None = None,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Noisy],
 ) -> Gallery:
     """Every plot in every protection, of one's own data, on one page.
 
@@ -118,17 +114,10 @@ def gallery(  # noqa: PLR0913 - all but three by name only
 
     Parameters
     ----------
-    data : a frame, a Dataset or a release.
     x, y : two variables of numbers.
     hue : a variable that forms groups.
     time, event : for survival curves.
     model : a fitted model, for its residuals, quantiles and leverages.
-    k : fewest records behind anything drawn. Default: the rules' k, which is 3.
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret.
-    title : of the page.
-    rules : the house rules.
-    log : where the comparisons are listed, as refused.
 
     Examples
     --------
@@ -141,13 +130,8 @@ def gallery(  # noqa: PLR0913 - all but three by name only
     """
     if (time is None) != (event is None):
         raise PlanError("A survival curve needs time and event.", hint="name both, or neither.")
-    settings: dict[str, Any] = {
-        "k": k,
-        "sd_share": sd_share,
-        "key": Key.of(key),
-        "rules": rules,
-        "log": log,
-    }
+    heading = asked.pop("title", None) or f"{y} and {x} in all protections"
+    settings: dict[str, Any] = {**asked, "key": Key.of(asked.get("key"))}
     plots, refused = {}, {}
     wanted = list(_list_comparisons(data, x, y, hue, time, event, model))
     for index, (name, kind, source, variables, options) in enumerate(wanted):
@@ -160,7 +144,7 @@ def gallery(  # noqa: PLR0913 - all but three by name only
         raise PlanError(
             "Not one plot of these variables can be drawn.", hint=next(iter(refused.values()))
         )
-    return Gallery(title or f"{y} and {x} in all protections", plots, refused)
+    return Gallery(heading, plots, refused)
 
 
 def _list_comparisons(

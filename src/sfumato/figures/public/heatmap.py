@@ -28,6 +28,7 @@ from sfumato.figures.public.grid import (
     label_records_of_grids,
     make_grids,
 )
+from sfumato.figures.public.parameters import Binned, takes
 from sfumato.figures.public.plot import Request, join_names, make_plot, make_request
 from sfumato.figures.public.protected_values import find_possible_range
 from sfumato.figures.public.protection import judge_full_cells, judge_small_cells
@@ -35,14 +36,13 @@ from sfumato.figures.sheet.sheet import format_axis, make_panels
 from sfumato.figures.sheet.style import SMALL, use_house_style
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting, Small
     from sfumato.figures.public.subjects import Subjects
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 BINS = {"suppress": 30}
 USUAL_BINS = 15
@@ -51,22 +51,15 @@ ANYWHERE: Limits = (-math.inf, math.inf)
 _WHY = "Wide cells were chosen: in a fine grid most cells hold too few records to be shown."
 
 
-def heatmap(  # noqa: PLR0913 - all but three by name only
+@takes(Binned)
+def heatmap(
     data: Any,
     x: str,
     y: str,
     *,
     hue: str | None = None,
-    protection: Protecting | None = None,
-    k: int | None = None,
-    bins: int | None = None,
     limits: TwoLimits | None = None,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    small: Small = "hide",
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Binned],
 ) -> Plot:
     """How many records lie where, as colours of cells of at least k records each.
 
@@ -76,21 +69,11 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
 
     Parameters
     ----------
-    data : a frame, a Dataset or a release.
-    x : the variable on the horizontal axis.
-    y : the variable on the vertical axis.
-    hue : a variable that forms groups, each in a panel of its own.
-    protection : "suppress" hides cells of fewer than k in a fine grid, "generalise" in a coarse
-        one, the default. "deterministic" and "noise" count protected values.
-    k : fewest records behind a cell. Default: the rules' k, which is 3.
-    bins : bins an axis. Default: about 15, or 30 for "suppress".
-    limits : ((low, high), (low, high)) of the two axes. Default: round numbers.
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret, for noise that is the same next time.
-    small : "show" cells of fewer than k protected values, where values are protected themselves.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
+    hue : variable that forms groups, each in a panel of its own.
+    protection : kind of protection: "suppress" hides cells of fewer than k in a fine grid,
+        "generalise" in a coarse one, the default. "deterministic" and "noise" count protected
+        values.
+    bins : number of cells an axis. Default: about 15, or 30 for "suppress".
 
     Examples
     --------
@@ -103,10 +86,7 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 3.
     """
-    request = make_request(
-        "heatmap", title or join_names(y, x, hue), [x, y], hue=hue, protection=protection, k=k,
-        bins=bins, sd_share=sd_share, key=key, small=small, rules=rules, log=log,
-    )  # fmt: skip
+    request = make_request("heatmap", join_names(y, x, hue), [x, y], hue=hue, **asked)
     return plot_grids(data, request, limits, draw_cells)
 
 

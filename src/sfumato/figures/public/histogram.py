@@ -30,6 +30,7 @@ from sfumato.figures.public.grid import (
     resolve_bins,
     round_shown,
 )
+from sfumato.figures.public.parameters import Binned, takes
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_full_cells, judge_small_cells
 from sfumato.figures.public.subjects import pool_groups
@@ -40,13 +41,12 @@ from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.units import join_units
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting, Small
     from sfumato.figures.public.subjects import Subjects
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 _BINS = {"suppress": 30, "generalise": 15}
 _MUCH = 0.05
@@ -73,23 +73,16 @@ class Bars:
         return heights
 
 
-def histogram(  # noqa: PLR0913 - all but two by name only
+@takes(Binned)
+def histogram(
     data: Any,
     x: str,
     *,
     hue: str | None = None,
-    protection: Protecting | None = None,
-    k: int | None = None,
-    bins: int | None = None,
     limits: Limits | None = None,
     edges: Sequence[float] | None = None,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    small: Small = "hide",
     density: bool = True,
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Binned],
 ) -> Plot:
     """Bars of at least k records each.
 
@@ -99,23 +92,15 @@ def histogram(  # noqa: PLR0913 - all but two by name only
 
     Parameters
     ----------
-    data : a frame, a Dataset or a release.
     x : the variable.
-    hue : a variable that forms groups; each is protected by itself.
-    protection : "suppress" hides bars of fewer than k. "generalise" makes wide bins: as wide as
-        they must be, or so many equal ones as `bins` says. "deterministic" and "noise" count
-        protected values. Default: suppress, unless that hides more than 5 % of the records.
-    k : fewest records behind a bar. Default: the rules' k, which is 3.
-    bins : how many equal bins. Default: about 30, or 15 for protection "generalise".
+    protection : kind of protection: "suppress" hides bars of fewer than k. "generalise" makes wide
+        bins: as wide as they must be, or so many equal ones as `bins` says. "deterministic" and
+        "noise" count protected values. Default: suppress, unless that hides more than 5 % of the
+        records.
+    bins : number of equal bins. Default: about 30, or 15 for protection "generalise".
     limits : where the first bin begins and the last ends. Default: round numbers.
-    edges : the edges of unequal bins, rising, in place of `bins` and `limits`.
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret, for noise that is the same next time.
-    small : "show" bars of fewer than k protected values, where values are protected themselves.
+    edges : the edges of unequal bins: rising, in place of `bins` and `limits`.
     density : heights as density; otherwise counts.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
 
     Examples
     --------
@@ -127,21 +112,18 @@ def histogram(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 1.
     """
-    heading = title or f"Histogram of {x}{f' by {hue}' if hue is not None else ''}"
-    request = make_request(
-        "histogram", heading, [x], hue=hue, protection=protection, k=k, bins=bins,
-        sd_share=sd_share, key=key, small=small, rules=rules, log=log,
-    )  # fmt: skip
+    heading = f"Histogram of {x}{f' by {hue}' if hue is not None else ''}"
+    request = make_request("histogram", heading, [x], hue=hue, **asked)
     with request.record_refusals():
         subjects = request.select(data)
         resolved = request.resolve(subjects, default="suppress")
-        reasons = judge_small_cells(small, resolved)
-        cuts = None if edges is None else _check_edges(edges, bins, limits)
-        wanted = bins if cuts is None else len(cuts) - 1
+        reasons = judge_small_cells(request.small, resolved)
+        cuts = None if edges is None else _check_edges(edges, request.bins, limits)
+        wanted = request.bins if cuts is None else len(cuts) - 1
         allowed = resolve_bins(wanted, _BINS.get(resolved.name, 30), subjects.fewest, request.rules)
         ends = None if limits is None else check_limits(limits)
         bars = _count_bars(subjects, resolved, request, allowed, ends, cuts)
-        if protection is None:
+        if request.protection is None:
             resolved = _choose_protection(resolved, bars, wanted)
             if resolved.name == "generalise":
                 bars = _count_bars(subjects, resolved, request, allowed, ends, cuts)
@@ -175,13 +157,15 @@ def histogram(  # noqa: PLR0913 - all but two by name only
                 *reasons,
                 *judge_limits(subjects, [limits if cuts is None else (cuts[0], cuts[-1])]),
             ],
-            rule={"bins": max(len(group.counts) for group in bars), "small": small},
+            rule={"bins": max(len(group.counts) for group in bars), "small": request.small},
             details={
                 "cells": sum(len(group.counts) for group in bars),
                 "suppressed": sum(group.hidden for group in bars),
             },
             legend=legend,
-            parts=_label_records(subjects, x, bars) if log is not None and resolved.cells else None,
+            parts=_label_records(subjects, x, bars)
+            if request.log is not None and resolved.cells
+            else None,
             distance=_measure_distance(bars, subjects, x, exact=wanted is not None),
             rounds=True,
         )

@@ -14,37 +14,29 @@ from sfumato.figures.public.diagnostics import (
     protect_cloud,
     read_model,
 )
+from sfumato.figures.public.parameters import Binned, takes
 from sfumato.figures.public.plot import make_request
 from sfumato.figures.sheet.sheet import label_axes, make_sheet
 from sfumato.figures.sheet.style import SMALL, VERMILION, Mark, use_house_style
 from sfumato.figures.sheet.text import format_number, write
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting, Small
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 CONTOURS = (0.5, 1.0)
 _COOK = Mark("Cook's distance", VERMILION, "", "--")
 _POINTS = 200
 
 
-def leverage(  # noqa: PLR0913 - all but two by name only
+@takes(Binned)
+def leverage(
     model: Any,
     data: Any = None,
-    *,
-    protection: Protecting | None = None,
-    k: int | None = None,
-    bins: int | None = None,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    small: Small = "hide",
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Binned],
 ) -> Plot:
     """How far records pull a model, and how far they lie from it, without anybody's point.
 
@@ -58,16 +50,6 @@ def leverage(  # noqa: PLR0913 - all but two by name only
         that ends in one, an `sf.Fit`, or a frame with `fitted`, `residual` and `leverage`.
     data : (X, y) for scikit-learn; elsewhere, if you like, the records of the model in its order,
         so that persons with several of them are counted.
-    protection : "deterministic" (default), "noise", "suppress", "generalise", or a method.
-    k : how many records share in a centre, and fewest records behind a cell.
-        Default: the rules' k, which is 3.
-    bins : cells an axis. Default: about 30, or 15 for "generalise".
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret, for noise that is the same next time.
-    small : "show" cells of fewer than k protected values, where many points become a grid.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
 
     Examples
     --------
@@ -82,10 +64,11 @@ def leverage(  # noqa: PLR0913 - all but two by name only
     Technometrics 19:15.
     """
     request = make_request(
-        "leverage", title or "Standardised residuals against leverage",
-        ["leverage", "standardised"], protection=protection, k=k, bins=bins, sd_share=sd_share,
-        key=key, small=small, rules=rules, log=log,
-    )  # fmt: skip
+        "leverage",
+        "Standardised residuals against leverage",
+        ["leverage", "standardised"],
+        **asked,
+    )
     with request.record_refusals():
         outcomes, records = read_model(model, data, request)
         if not outcomes.has_leverage:

@@ -14,6 +14,7 @@ import polars.selectors as cs
 
 from sfumato.errors import SfumatoError
 from sfumato.figures.public.distance import Distance
+from sfumato.figures.public.parameters import DEFAULTS, Binned
 from sfumato.figures.public.protected_values import STAYS, ProtectedValues, protect_values
 from sfumato.figures.public.protection import (
     Keyed,
@@ -34,6 +35,8 @@ from sfumato.outputs.output import Output, OutputRefused, digest_of
 from sfumato.outputs.rules import warn_of_figure, warn_of_shared_persons
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -138,22 +141,12 @@ def _has_ink(artist: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What somebody asks of a plot, under the rules of the house.
+    """What somebody asks of a plot, under the rules of the house; see `Binned`.
 
     Parameters
     ----------
     kind : the name of the plot, for the log.
-    title : of the figure.
     variables : what it shows.
-    k : fewest records behind anything drawn.
-    rules : the house rules.
-    log : where the output is listed.
-    hue : the variable that makes groups.
-    protection : what was asked for; None leaves it to the plot.
-    bins : how many bins an axis has; None leaves it to the plot.
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret.
-    small : whether cells of few protected values are shown.
     """
 
     kind: str
@@ -161,13 +154,13 @@ class Request:
     variables: tuple[str, ...]
     k: int
     rules: Rules
-    log: Log | None
+    sd_share: float
+    small: Small
+    log: Log | None = None
     hue: str | None = None
     protection: Protecting | None = None
     bins: int | None = None
-    sd_share: float = 0.25
     key: Keyed = None
-    small: Small = "hide"
 
     @property
     def least(self) -> int:
@@ -222,18 +215,17 @@ class Request:
 
 def make_request(
     kind: str,
-    title: str,
+    heading: str,
     variables: Sequence[str],
     *,
-    k: int | None,
-    rules: Rules | None,
-    log: Log | None,
-    **options: Any,
+    hue: str | None = None,
+    **asked: Unpack[Binned],
 ) -> Request:
     """What was asked for, with the house rules or those of the log."""
-    house, fewest = resolve_rules(rules, log, k)
-    return Request(kind=kind, title=title, variables=tuple(variables), k=fewest, rules=house,
-                   log=log, **options)  # fmt: skip
+    house, fewest = resolve_rules(asked.get("rules"), asked.get("log"), asked.get("k"))
+    given: dict[str, Any] = {**DEFAULTS, **asked, "title": asked.get("title") or heading}
+    given |= {"k": fewest, "rules": house}
+    return Request(kind=kind, variables=tuple(variables), hue=hue, **given)
 
 
 def make_plot(  # noqa: PLR0913 - all but three by name only

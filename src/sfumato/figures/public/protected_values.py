@@ -270,8 +270,8 @@ def _choose_method(protection: Protection, names: list[str], group: Group) -> Me
         distance: Any = "mahalanobis" if protection.name == "mahalanobis" else "euclidean"
         return Deterministic(variables=names, strata=[], k=protection.k, distance=distance)
     if protection.name == "growing_noise":
-        from sfumato.cells.noise.scales import Growth
         from sfumato.methods.noise import Noise
+        from sfumato.noise.scales import Growth
 
         # On standardised values: the variance is share² in the middle, and share² (1 + z²) at z.
         share = protection.sd_share**2

@@ -18,6 +18,7 @@ from sfumato.figures.public.diagnostics import (
     read_model,
     replace_values,
 )
+from sfumato.figures.public.parameters import Binned, takes
 from sfumato.figures.public.plot import make_request
 from sfumato.figures.public.protection import NOISY
 from sfumato.figures.public.subjects import to_dataset
@@ -26,13 +27,12 @@ from sfumato.figures.sheet.style import INK, Mark, use_house_style
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot, Request
-    from sfumato.figures.public.protection import Keyed, Protecting, Small
     from sfumato.figures.public.subjects import Subjects
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 _LINE = Mark("Normal distribution", INK, "", "--")
 _BEFORE = "Noise was added before the values were put in order, so the points still rise."
@@ -40,20 +40,13 @@ _METHOD = "The values were protected before they were put in order."
 _QUARTERS = (0.25, 0.75)
 
 
-def qq(  # noqa: PLR0913 - all but two by name only
+@takes(Binned)
+def qq(
     model: Any,
     x: str | None = None,
     *,
     data: Any = None,
-    protection: Protecting | None = None,
-    k: int | None = None,
-    bins: int | None = None,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    small: Small = "hide",
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Binned],
 ) -> Plot:
     """Ordered residuals, or an ordered variable, against the quantiles of a normal distribution.
 
@@ -67,18 +60,9 @@ def qq(  # noqa: PLR0913 - all but two by name only
         frame with `fitted` and `residual`; or, with `x`, any records.
     x : a variable of the records. Default: the standardised residuals of the model.
     data : (X, y) for scikit-learn.
-    protection : "noise" is added before ordering; "deterministic" (default), "suppress" and
-        "generalise" act on the pairs of theoretical and observed quantile. A method acts on the
-        values, before ordering; residuals are called "standardised".
-    k : how many records share in a centre, and fewest records behind a cell.
-        Default: the rules' k, which is 3.
-    bins : cells an axis. Default: about 30, or 15 for "generalise".
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret, for noise that is the same next time.
-    small : "show" cells of fewer than k protected values, where many points become a grid.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
+    protection : kind of protection: "noise" is added before ordering; "deterministic" (default),
+        "suppress" and "generalise" act on the pairs of theoretical and observed quantile. A method
+        acts on the values, before ordering; residuals are called "standardised".
 
     Examples
     --------
@@ -92,10 +76,8 @@ def qq(  # noqa: PLR0913 - all but two by name only
     """
     subject = "standardised residuals" if x is None else x
     request = make_request(
-        "qq", title or f"Normal QQ plot of {subject}", ["standardised" if x is None else x],
-        protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small,
-        rules=rules, log=log,
-    )  # fmt: skip
+        "qq", f"Normal QQ plot of {subject}", ["standardised" if x is None else x], **asked
+    )
     with request.record_refusals():
         subjects = request.select(_read_records(model, x, data, request))
         cloud = _pair_quantiles(subjects, request)

@@ -13,38 +13,31 @@ from sfumato.figures.public.diagnostics import (
     protect_cloud,
     read_model,
 )
+from sfumato.figures.public.parameters import Binned, takes
 from sfumato.figures.public.plot import make_request
 from sfumato.figures.sheet.sheet import label_axes, make_sheet
 from sfumato.figures.sheet.style import INK, Mark, use_house_style
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting, Small
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 _MEANS = Mark("Smoothed mean of what is shown", INK, "", "-")
 _POSITIONS, _BANDWIDTH, _TAIL, _NEAR = 80, 0.3, 0.02, 0.4
 """How often the mean is taken, over how many SDs, and which share at either end is left alone."""
 
 
-def residuals(  # noqa: PLR0913 - all but two by name only
+@takes(Binned)
+def residuals(
     model: Any,
     data: Any = None,
     *,
-    protection: Protecting | None = None,
-    k: int | None = None,
-    bins: int | None = None,
     trend: bool = True,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    small: Small = "hide",
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Binned],
 ) -> Plot:
     """What a model leaves over, against what it predicts, without anybody's outcome.
 
@@ -58,17 +51,7 @@ def residuals(  # noqa: PLR0913 - all but two by name only
         frame with `fitted` and `residual`.
     data : (X, y) for scikit-learn; elsewhere, if you like, the records of the model in its order,
         so that noise and log know who is who, and persons with several records are counted.
-    protection : "deterministic" (default), "noise", "suppress", "generalise", or a method.
-    k : how many records share in a centre, and fewest records behind a cell.
-        Default: the rules' k, which is 3.
-    bins : cells an axis. Default: about 30, or 15 for "generalise".
     trend : draw the smoothed mean of what is shown.
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret, for noise that is the same next time.
-    small : "show" cells of fewer than k protected values, where many points become a grid.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
 
     Examples
     --------
@@ -81,10 +64,8 @@ def residuals(  # noqa: PLR0913 - all but two by name only
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.2 and Figures 5 to 7.
     """
     request = make_request(
-        "residuals", title or "Residuals against fitted values", ["fitted", "residual"],
-        protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small,
-        rules=rules, log=log,
-    )  # fmt: skip
+        "residuals", "Residuals against fitted values", ["fitted", "residual"], **asked
+    )
     with request.record_refusals():
         outcomes, records = read_model(model, data, request)
         cloud = protect_cloud(records, request)

@@ -29,6 +29,7 @@ from sfumato.figures.public.grid import (
     make_grids,
 )
 from sfumato.figures.public.heatmap import BINS, USUAL_BINS, measure_cells
+from sfumato.figures.public.parameters import Binned, takes
 from sfumato.figures.public.plot import join_names, make_plot, make_request
 from sfumato.figures.public.protection import NOISY, judge_full_cells, judge_small_cells
 from sfumato.figures.sheet.sheet import make_group_panels, share_limits
@@ -41,14 +42,14 @@ from sfumato.figures.sheet.style import (
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot, Request
     from sfumato.figures.public.protected_values import ProtectedValues
-    from sfumato.figures.public.protection import Keyed, Protecting, Protection, Small
+    from sfumato.figures.public.protection import Protection
     from sfumato.figures.public.subjects import Subjects
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 MANY = 20_000
 """More points than this are drawn as a fine grid of counts."""
@@ -65,23 +66,16 @@ MOST_RINGS = 2000
 """Among more points, rings would be all that one sees."""
 
 
-def scatter(  # noqa: PLR0913 - all but three by name only
+@takes(Binned)
+def scatter(
     data: Any,
     x: str,
     y: str,
     *,
     hue: str | None = None,
-    protection: Protecting | None = None,
-    k: int | None = None,
-    bins: int | None = None,
     limits: TwoLimits | None = None,
     trend: bool = True,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    small: Small = "hide",
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Binned],
 ) -> Plot:
     """Points that are nobody's: centres of neighbours, noisy values, or cells sized by count.
 
@@ -91,25 +85,13 @@ def scatter(  # noqa: PLR0913 - all but three by name only
 
     Parameters
     ----------
-    data : a frame, a Dataset or a release.
-    x : the variable on the horizontal axis.
-    y : the variable on the vertical axis.
-    hue : a variable that forms groups; each is protected by itself.
-    protection : "deterministic" draws the centre of every record and its k - 1 nearest, the
-        default; "mahalanobis" seeks them by a distance that takes out correlation. "noise" draws
-        noisy values, "growing_noise" with more noise the farther out. "suppress" and "generalise"
-        draw the middle of every cell of at least k records, its size by the count.
-    k : how many records share in a centre, and fewest records behind a cell.
-        Default: the rules' k, which is 3.
-    bins : cells an axis. Default: about 30, or 15 for "generalise".
-    limits : ((low, high), (low, high)) of the two axes. Default: what the protected values need.
-    trend : draw the straight line through what is shown, weighted by the counts.
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret, for noise that is the same next time.
-    small : "show" cells of fewer than k protected values, where many points become a grid.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
+    protection : kind of protection: "deterministic" draws the centre of every record and its k - 1
+        nearest, the default; "mahalanobis" seeks them by a distance that takes out correlation.
+        "noise" draws noisy values, "growing_noise" with more noise the farther out. "suppress" and
+        "generalise" draw the middle of every cell of at least k records, its size by the count.
+    limits : limits of the two axes: ((low, high), (low, high)). Default: what the protected values
+        need.
+    trend : draw the straight line through what is shown: weighted by the counts.
 
     Examples
     --------
@@ -122,14 +104,11 @@ def scatter(  # noqa: PLR0913 - all but three by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 2.
     """
-    request = make_request(
-        "scatter", title or join_names(y, x, hue), [x, y], hue=hue, protection=protection, k=k,
-        bins=bins, sd_share=sd_share, key=key, small=small, rules=rules, log=log,
-    )  # fmt: skip
+    request = make_request("scatter", join_names(y, x, hue), [x, y], hue=hue, **asked)
     with request.record_refusals():
         subjects = request.select(data)
         resolved = request.resolve(subjects, default="deterministic", why=_WHY)
-        concerns = judge_small_cells(small, resolved)
+        concerns = judge_small_cells(request.small, resolved)
         ends = check_two_limits(x, y, limits)
         points = None if resolved.cells else request.protect(subjects, resolved)
         grids = choose_grids(subjects, resolved, request, points, limits=ends)
@@ -155,14 +134,16 @@ def scatter(  # noqa: PLR0913 - all but three by name only
             table=_make_table(subjects, points, grids),
             notes=[*notes, *(note for group in points or [] for note in group.notes())],
             reasons=[*concerns, *judge_limits(subjects, ends)],
-            rule={} if grids is None else {"bins": count_bins(grids), "small": small},
+            rule={} if grids is None else {"bins": count_bins(grids), "small": request.small},
             details={
                 **({} if grids is None else count_grid_cells(grids)),
                 "trend": [{"slope": line.slope, "intercept": line.intercept} for line in lines],
             },
             legend=legend,
-            parts=None if log is None else label_records_of_grids(subjects, resolved, grids),
-            distance=measure_cloud(subjects, points, grids, exact=bins is not None),
+            parts=None
+            if request.log is None
+            else label_records_of_grids(subjects, resolved, grids),
+            distance=measure_cloud(subjects, points, grids, exact=request.bins is not None),
         )
 
 

@@ -18,6 +18,7 @@ import polars as pl
 from sfumato.errors import DataError, PlanError
 from sfumato.figures.public.distance import Distance, measure_groups
 from sfumato.figures.public.grid import resolve_bins
+from sfumato.figures.public.parameters import Shielded, takes
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protected_values import protect_values
 from sfumato.figures.public.protection import Protection
@@ -37,11 +38,11 @@ from sfumato.outputs.quantiles import (
 from sfumato.outputs.units import ALONE, Units, join_units
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting
-    from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
 _STEPS = {"generalise": 20}
@@ -67,22 +68,17 @@ _GRAINS = 200
 """What `grain` cuts a spread into."""
 
 
-def survival(  # noqa: PLR0913 - all but three by name only
+@takes(Shielded)
+def survival(
     data: Any,
     time: str,
     event: str,
     *,
     hue: str | None = None,
-    protection: Protecting | None = None,
-    k: int | None = None,
     bins: int | None = None,
-    sd_share: float = 0.25,
-    key: Keyed = None,
     level: float = 0.95,
     interval: bool = True,
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Shielded],
 ) -> Plot:
     """The curve of Kaplan and Meier, read at round times with at least k events between them.
 
@@ -93,23 +89,19 @@ def survival(  # noqa: PLR0913 - all but three by name only
 
     Parameters
     ----------
-    data : a frame, a Dataset or a release.
     time : how long each record was followed up.
-    event : 1 (or yes) where the event ended that time, 0 where something else did; or 2 and 1.
-    hue : a variable that forms groups; each is protected by itself.
-    protection : "suppress" (default) merges steps; "generalise" reads the curve at 20 times only;
-        "deterministic" and "noise" make the curve from protected times, and merge all the same.
-    k : fewest events in a step, and fewest records at risk at the end.
+    event : whether the event ended that time: 1 (or yes), or 0 where something else did; or 2 and
+        1.
+    protection : kind of protection: "suppress" (default) merges steps; "generalise" reads the curve
+        at 20 times only; "deterministic" and "noise" make the curve from protected times, and merge
+        all the same.
+    k : fewest events in a step, and records at risk at the end.
         Default: the rules' k, which is 3.
-    bins : how many round times along the axis, no more than the rules allow bins. Default: about
+    bins : number of round times along the axis: no more than the rules allow bins. Default: about
         100, or 20 for "generalise", and fewer where the records are.
-    sd_share : SD of the noise as a share of the times'.
-    key : the custodian's secret, for noise that is the same next time.
-    level : of the band.
+    sd_share : SD of the noise, as a share of that of the times.
+    level : level of the band.
     interval : draw the band.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
 
     Examples
     --------
@@ -121,11 +113,8 @@ def survival(  # noqa: PLR0913 - all but three by name only
 
     References: Kaplan & Meier (1958), JASA 53:457.
     """
-    heading = title or f"Time to {event}{f' by {hue}' if hue is not None else ''}"
-    request = make_request(
-        "survival", heading, [time, event], hue=hue, protection=protection, k=k, bins=bins,
-        sd_share=sd_share, key=key, rules=rules, log=log,
-    )  # fmt: skip
+    heading = f"Time to {event}{f' by {hue}' if hue is not None else ''}"
+    request = make_request("survival", heading, [time, event], hue=hue, bins=bins, **asked)
     if not 0 < level < 1:
         raise PlanError("level lies between 0 and 1.", hint="for instance level=0.95.")
     with request.record_refusals():

@@ -9,40 +9,33 @@ import polars as pl
 from sfumato.figures.public.box import read_box_off_counts
 from sfumato.figures.public.density import compute_densities
 from sfumato.figures.public.grid import Limits
+from sfumato.figures.public.parameters import Binned, takes
 from sfumato.figures.public.plot import make_request
 from sfumato.figures.sheet.sheet import label_axes, make_sheet, name_row, set_rows
 from sfumato.figures.sheet.style import INK, Mark, pick_marks, use_house_style
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.box import Box
     from sfumato.figures.public.density import DensityCurve
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting, Small
-    from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
 _HALF = 0.42
 """How far the widest violin reaches from the middle of its row."""
 _PARTS = ("lower", "middle", "upper")
 
 
-def violin(  # noqa: PLR0913 - all but two by name only
+@takes(Binned)
+def violin(
     data: Any,
     x: str,
     *,
     by: str | None = None,
-    protection: Protecting | None = None,
-    k: int | None = None,
-    bins: int | None = None,
     limits: Limits | None = None,
-    sd_share: float = 0.25,
-    key: Keyed = None,
-    small: Small = "hide",
-    title: str | None = None,
-    rules: Rules | None = None,
-    log: Log | None = None,
+    **asked: Unpack[Binned],
 ) -> Plot:
     """Mirrored densities, one a group; each begins and ends where at least k records are.
 
@@ -52,22 +45,14 @@ def violin(  # noqa: PLR0913 - all but two by name only
 
     Parameters
     ----------
-    data : a frame, a Dataset or a release.
     x : the variable.
-    by : a variable that forms groups; each is protected by itself.
-    protection : "suppress" leaves small bins out, "generalise" joins them with a neighbour;
-        "deterministic" and "noise" count protected values; or a method. Default: whichever of the
-        first two comes nearer to the unprotected curve.
-    k : fewest records in a bin. Default: the rules' k, which is 3.
-    bins : how many equal bins each group has. Default: 30 to 200,
+    protection : kind of protection: "suppress" leaves small bins out, "generalise" joins them with
+        a neighbour; "deterministic" and "noise" count protected values; or a method. Default:
+        whichever of the first two comes nearer to the unprotected curve.
+    bins : number of equal bins of each group. Default: 30 to 200,
         by its records and the protection.
     limits : where the first bin begins and the last ends. Default: round numbers, by group.
-    sd_share : SD of the noise as a share of the variable's.
-    key : the custodian's secret, for noise that is the same next time.
-    small : "show" counts bins of fewer than k protected values, too.
-    title : of the figure.
-    rules : the house rules.
-    log : where the output is listed.
+    small : what is done with small bins: "show" counts those of fewer than k protected values, too.
 
     Examples
     --------
@@ -78,11 +63,8 @@ def violin(  # noqa: PLR0913 - all but two by name only
 
     References: Hintze & Nelson (1998), The American Statistician 52:181.
     """
-    heading = title or f"Violin plot of {x}{f' by {by}' if by is not None else ''}"
-    request = make_request(
-        "violin", heading, [x], hue=by, protection=protection, k=k, bins=bins, sd_share=sd_share,
-        key=key, small=small, rules=rules, log=log,
-    )  # fmt: skip
+    heading = f"Violin plot of {x}{f' by {by}' if by is not None else ''}"
+    request = make_request("violin", heading, [x], hue=by, **asked)
     densities = compute_densities(data, request, limits)
     curves, labels = densities.curves, densities.subjects.labels
     boxes = [read_box_off_counts(curve.counts, curve.cuts) for curve in curves]

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.noise.description import Gaussian, NoiseDescription
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Array, Floats, Positions
 from sfumato.kernels.sampling.deviates import exponential
+from sfumato.noise.description import Gaussian, NoiseDescription
 from sfumato.randomness import Draws
 
 # Noise that is smaller than its size by more powers of two than this counts as none.

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.noise.scales import Growth
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Minimum, Summary, Transformed, to_floats
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.kernels.sampling.deviates import normal
+from sfumato.noise.scales import Growth
 
 Counted = tuple[Floats, Integers]
 """Different values, and how often each occurs."""

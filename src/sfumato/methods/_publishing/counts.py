@@ -29,8 +29,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.cells.noise.description import Level
 from sfumato.kernels.arrays import Floats, Integers
+from sfumato.noise.description import Level
 from sfumato.randomness import Key
 
 EPSILON = 0.5

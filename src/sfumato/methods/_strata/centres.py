@@ -13,8 +13,6 @@ from typing import Any, NoReturn, cast
 import numpy as np
 import polars as pl
 
-from sfumato.cells.pairs import quote_names, read_matrix
-from sfumato.cells.subsets import SubsetCloseness, find_close, find_worst_subset, share_rescaled
 from sfumato.data import Dataset
 from sfumato.engines import Engine, GroupingEngine
 from sfumato.engines.local import find_class_of_each
@@ -38,6 +36,8 @@ from sfumato.methods._strata.pieces import (
     refuse_far_values,
 )
 from sfumato.methods._strata.strata import format_levels
+from sfumato.pairs.alignment import quote_names, read_matrix
+from sfumato.pairs.subsets import SubsetCloseness, find_close, find_worst_subset, share_rescaled
 from sfumato.schema import Column
 
 GAP = "__sfumato_gap_"

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.codes import restore_categories
-from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset, drop_missing_codes
 from sfumato.engines import Engine, GroupingEngine
 from sfumato.engines.summaries import Count, Mean, Quantile, Summary
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.pairs.alignment import quote_names
 from sfumato.randomness import Draws, Key
 
 Missing = Literal["refuse", "drop", "median", "mean", "model"]

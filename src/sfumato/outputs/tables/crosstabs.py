@@ -58,18 +58,18 @@ def crosstab(  # noqa: PLR0913 - a table has as many parameters as pandas' own, 
     rows : the variable or variables down the side.
     columns : the variable or variables across the top.
     values : the variable to sum up; with any `aggregate` but "count".
-    aggregate : "count" (default), "sum", "mean", "std", "median", or a percentile such as "q25";
-        or several. Must be said where there are `values`. Minimum and maximum are refused: they are
-        somebody's value.
+    aggregate : what to sum up: "count" (default), "sum", "mean", "std", "median", or a percentile
+        such as "q25"; or several. Must be said where there are `values`. Minimum and maximum are
+        refused: they are somebody's value.
     weights : the variable with survey weights. Thresholds still count records, or persons.
     margins : show the totals. They are protected either way.
     subtotals : show the totals within nested rows and columns too.
-    normalize : shares of all records, or of each row ("index") or column ("columns").
-    protection : "suppress" hides cells, "round" rounds counts to multiples of `base`. Rounding is
-        refused where a cell has records of fewer than k persons.
+    normalize : show shares: of "all" records, of each row ("index") or of each column ("columns").
+    protection : kind of protection: "suppress" hides cells, "round" rounds counts to multiples of
+        `base`. Rounding is refused where a cell has records of fewer than k persons.
     k : fewest records, or persons, in a cell. Default: the rules' k.
     base : what to round to; at least k.
-    missing : missing values are a "level" of their own, or records with one are "leave out".
+    missing : missing values: a "level" of their own, or "leave out" the records that have one.
     title : what the table is called in the log.
     rules : the rules of the house.
     log : where the table is noted.

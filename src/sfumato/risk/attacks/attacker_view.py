@@ -27,13 +27,13 @@ from sfumato.cells.level_sets import (
     read_bounds,
     read_level_sets,
 )
-from sfumato.cells.noise.description import level_codes
 from sfumato.data import Dataset
 from sfumato.engines import Combinations
 from sfumato.errors import DataError, MeasureError, SfumatoError
 from sfumato.kernels.arrays import AnyIntegers, Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.kernels.orders import order_by_content, scatter_numbers
+from sfumato.noise.description import level_codes
 from sfumato.progress import current_progress
 from sfumato.risk.attacks.knowledge import require_pairs
 from sfumato.schema import Column
@@ -535,30 +535,24 @@ def _read_single_levels(cells: LevelSets) -> Floats:
     return np.where(single < 0, np.nan, single)[cells.of]
 
 
-def sample_records(views: Sequence[VariableView], most: int) -> Positions:
-    """At most so many records, without pattern, and the same whatever the order of the records."""
+def order_records(views: Sequence[VariableView]) -> Positions:
+    """The records in an order that follows from what they hold, however they stand."""
     columns = [column for view in views for column in (view.persons, *view.content())]
-    # By content, not by position: the same people are drawn whatever the order of the rows.
-    order = order_by_content(np.array([np.nan_to_num(column, nan=0.5) for column in columns]))
-    if len(order) <= most:
-        return np.asarray(order)
-    return np.asarray(order[np.argsort(scatter_numbers(len(order), _STREAM), kind="stable")[:most]])
-
-
-def sample_persons(views: Sequence[VariableView], owners: Integers, most: int) -> Positions:
-    """All rows of at most so many persons, without pattern, whatever the order of the rows.
-
-    The number of a person follows from who they are, so it orders persons.
-    """
-    persons = np.unique(owners)
-    if len(persons) > most:
-        drawn = np.argsort(scatter_numbers(len(persons), _STREAM), kind="stable")[:most]
-        persons = persons[drawn]
-    columns = [column for view in views for column in (view.persons, *view.content())]
-    order = np.asarray(
+    return np.asarray(
         order_by_content(np.array([np.nan_to_num(column, nan=0.5) for column in columns]))
     )
-    return order[np.isin(owners[order], persons)]
+
+
+def sample_rows(views: Sequence[VariableView], owners: Integers | None, most: int) -> Positions:
+    """The rows of at most so many persons, without pattern, whatever the order of the rows.
+
+    Without owners each row is a person. The number of an owner follows from who they are.
+    """
+    order = order_records(views)
+    persons = order if owners is None else np.unique(owners)
+    if len(persons) > most:
+        persons = persons[np.argsort(scatter_numbers(len(persons), _STREAM), kind="stable")[:most]]
+    return persons if owners is None else order[np.isin(owners[order], persons)]
 
 
 @dataclass(frozen=True, eq=False)

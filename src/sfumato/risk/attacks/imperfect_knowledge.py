@@ -14,8 +14,8 @@ import numpy as np
 
 from sfumato.errors import MeasureError, did_you_mean
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
-from sfumato.kernels.orders import order_by_content, scatter_numbers
-from sfumato.risk.attacks.attacker_view import OrderedView, VariableView
+from sfumato.kernels.orders import scatter_numbers
+from sfumato.risk.attacks.attacker_view import OrderedView, VariableView, order_records
 
 Errors = float | dict[str, float]
 _STREAM = 40
@@ -26,10 +26,7 @@ _MOST_SUBSETS = 40
 
 def rank_by_content(views: Sequence[VariableView]) -> Positions:
     """The number of each record in an order that follows from what it holds."""
-    columns = [column for view in views for column in (view.persons, *view.content())]
-    order = np.asarray(
-        order_by_content(np.array([np.nan_to_num(column, nan=0.5) for column in columns]))
-    )
+    order = order_records(views)
     number = np.empty(len(order), np.intp)
     number[order] = np.arange(len(order))
     return number

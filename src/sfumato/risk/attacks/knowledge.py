@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sfumato.cells.classes import find_persons
-from sfumato.cells.pairs import find_numeric_variables, read_matrix
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.pairs.alignment import find_numeric_variables, read_matrix
 from sfumato.parameters import write_short
 
 

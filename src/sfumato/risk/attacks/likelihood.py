@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfumato.cells.pairs import FEWEST_TO_FIT
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
+from sfumato.pairs.alignment import FEWEST_TO_FIT
 from sfumato.risk.attacks.distances import Space, bound_sizes
 from sfumato.risk.attacks.knowledge import Knowledge
 from sfumato.risk.attacks.owners import count_near, share_nearest

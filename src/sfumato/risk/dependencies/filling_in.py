@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.notation import find_notation
-from sfumato.cells.pairs import quote_names
-from sfumato.cells.unchanged import write_cells
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.measure import AT_WORST, FILLED_IN, Measure
 from sfumato.numbers import Number
+from sfumato.pairs.alignment import quote_names
+from sfumato.pairs.unchanged import write_cells
 from sfumato.risk.dependencies.rules import (
     SAME,
     Finding,

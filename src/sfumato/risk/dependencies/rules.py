@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.codes import encode_unordered
-from sfumato.cells.unchanged import mark_unchanged
 from sfumato.data import Dataset
 from sfumato.data.identity import sort_digests
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
+from sfumato.pairs.unchanged import mark_unchanged
 
 _MOSTLY = 0.5
 """The share of unchanged cells from which on a variable is a tool, and of hits for an equation."""

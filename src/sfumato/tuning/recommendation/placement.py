@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.errors import PlanError
 from sfumato.method import Method, RowWise
 from sfumato.methods.drop import Drop
+from sfumato.pairs.alignment import quote_names
 from sfumato.parameters import list_settings
 from sfumato.plan import Plan
 from sfumato.randomness import Key

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.draws import align_variables
-from sfumato.cells.pairs import ComparableVariable, quote_names
 from sfumato.data import Dataset
 from sfumato.engines.local import find_positions
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Integers
 from sfumato.kernels.exact_sums import canonical_order
+from sfumato.pairs.alignment import ComparableVariable, quote_names
+from sfumato.pairs.draws import align_variables
 from sfumato.utility.models.formula import Formula
 
 if TYPE_CHECKING:

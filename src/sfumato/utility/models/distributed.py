@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.pairs import find_type, quote_names, to_text_or_floats
-from sfumato.cells.pairs import require_finite as require_finite_values
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import find_positions
@@ -20,6 +18,8 @@ from sfumato.engines.summaries import Count, Infinite, Summary
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import exact_parts
+from sfumato.pairs.alignment import find_type, quote_names, to_text_or_floats
+from sfumato.pairs.alignment import require_finite as require_finite_values
 from sfumato.utility.models.covariates import (
     MOST_LEVELS,
     SIDE_NAMES,

@@ -21,12 +21,12 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.codes import encode
-from sfumato.cells.draws import align_variables
-from sfumato.cells.pairs import ComparableVariable
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask
 from sfumato.kernels.exact_sums import canonical_order, exact_mean, standard_deviation
+from sfumato.pairs.alignment import ComparableVariable
+from sfumato.pairs.draws import align_variables
 from sfumato.schema import IDENTIFYING
 
 MOST_LEVELS = 50

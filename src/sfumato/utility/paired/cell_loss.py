@@ -27,11 +27,11 @@ from sfumato.cells.level_sets import (
     read_bounds,
     read_level_sets,
 )
-from sfumato.cells.pairs import PairedRows, encode_cells
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Codes, Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean, exact_sum
 from sfumato.kernels.memory import look_up, split_rows
+from sfumato.pairs.alignment import PairedRows, encode_cells
 from sfumato.schema import Column
 
 Cells = Any

@@ -10,16 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from sfumato.cells.pairs import (
-    Rescaling,
-    choose_numbers,
-    list_empty,
-    name_left_out,
-    name_missing_changes,
-    quote_names,
-    require_finite,
-    require_spread,
-)
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import refuse_to_pair
@@ -36,6 +26,16 @@ from sfumato.engines.summaries import (
 from sfumato.engines.verbs import AFTER, BEFORE, PRESENT
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers
+from sfumato.pairs.alignment import (
+    Rescaling,
+    choose_numbers,
+    list_empty,
+    name_left_out,
+    name_missing_changes,
+    quote_names,
+    require_finite,
+    require_spread,
+)
 
 
 class Marginal(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sfumato.cells.noise.transitions import (
+from sfumato.noise.transitions import (
     correct,
     draw_along_path,
     draw_transitions,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.cells import subsets
-from sfumato.cells.subsets import SubsetCloseness, find_worst_subset, share_by_chance
+from sfumato.pairs import subsets
+from sfumato.pairs.subsets import SubsetCloseness, find_worst_subset, share_by_chance
 
 cell = st.sampled_from(["close", "far", "missing"])
 tables = st.integers(1, 4).flatmap(

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.cells.noise.description import Gaussian, averaged_variance, read_descriptions
-from sfumato.cells.noise.scales import Growth
 from sfumato.errors import DataError, PlanError, ReleaseError
+from sfumato.noise.description import Gaussian, averaged_variance, read_descriptions
+from sfumato.noise.scales import Growth
 from sfumato.plan import Writing
 from sfumato.storage.opening import open_release
 from sfumato.storage.verifying import verify_release

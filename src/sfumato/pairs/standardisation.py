@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.cells.pairs import Pair, compare_numbers, quote_names
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
+from sfumato.pairs.alignment import Pair, compare_numbers, quote_names
 
 Scales = list[tuple[float, float]]
 

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from sfumato.cells.noise.description import Level
 from sfumato.kernels.arrays import Floats, Integers, Positions
+from sfumato.noise.description import Level
 
 # Probabilities that differ by less are the same number, written or computed in two ways.
 _EQUAL = 1e-12

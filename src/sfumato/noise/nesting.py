@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.cells.noise.description import (
+from sfumato.kernels.arrays import Floats
+from sfumato.noise.description import (
     CodeNoise,
     CorrelatedGaussian,
     Gaussian,
@@ -13,8 +14,7 @@ from sfumato.cells.noise.description import (
     NoiseDescription,
     StratifiedGaussian,
 )
-from sfumato.cells.noise.transitions import find_further
-from sfumato.kernels.arrays import Floats
+from sfumato.noise.transitions import find_further
 
 ROUNDING = 0.01
 """Share of the finest noise's variance that rounding may have: so much other tiers can tell."""

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.cells.noise.description import (
+from sfumato.errors import DataError, PlanError
+from sfumato.noise.description import (
     NoiseDescription,
     level_codes,
     read_descriptions,
     write_descriptions,
 )
-from sfumato.cells.noise.scales import Growth, Scale
-from sfumato.errors import DataError, PlanError
+from sfumato.noise.scales import Growth, Scale
 
 KNOTS: dict[str, Any] = {"values": [0.0, 1.0, 5.0], "scores": [-1.0, 0.0, 1.0]}
 SOME: list[NoiseDescription] = [

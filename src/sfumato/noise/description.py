@@ -17,9 +17,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from sfumato.cells.noise.scales import Finite, Growth, NotNegative, Scale
 from sfumato.errors import DataError, PlanError
 from sfumato.kernels.arrays import Floats
+from sfumato.noise.scales import Finite, Growth, NotNegative, Scale
 from sfumato.parameters import list_settings, parameters
 
 VERSION = 1

@@ -29,11 +29,11 @@ from sfumato.cells.level_sets import (
     list_ranked_levels,
     read_level_sets,
 )
-from sfumato.cells.pairs import ComparableVariable, align_variable, quote_names
 from sfumato.data import Dataset
 from sfumato.errors import DataError
 from sfumato.kernels.arrays import Codes, Floats, Positions
 from sfumato.kernels.orders import order_by_content, scatter_numbers
+from sfumato.pairs.alignment import ComparableVariable, align_variable, quote_names
 from sfumato.schema import Column
 
 _STREAMS = 1 << 20

@@ -1,0 +1,1 @@
+"""The original beside the released data: what became of each value, record and variable."""
