@@ -195,7 +195,7 @@ class Measure(ABC):
                     f"and '{self.name}' counts persons in memory only.",
                     hint="read the data whole, or measure data with one row for each person.",
                 )
-        unknown = original is not None and _has_repeats(original) and data.persons is None
+        unknown = original is not None and _has_repeats(original) and not data.units.declared
         if self.of == "one" and unknown:
             raise MeasureError(
                 "Nothing says which released rows are one person's, so they would be counted as "
@@ -227,5 +227,4 @@ class Measure(ABC):
 
 def _has_repeats(data: Dataset) -> bool:
     """Whether some person has several rows."""
-    persons = data.persons
-    return persons is not None and persons.n_unique() < len(persons)
+    return frames.is_in_memory(data.frame) and not data.units.one_row_each

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import sfumato as sf
 import sfumato.risk.attacks.owners as owners_module
 from sfumato.cells.standardisation import standardise_pair
-from sfumato.risk.attacks.owners import average_rows, count_near, share_nearest, take_best
+from sfumato.risk.attacks.owners import count_near, share_nearest
 from sfumato.schema import Role
+from sfumato.units import Units
 
 VISITS = st.lists(
     st.tuples(st.integers(0, 6), st.sampled_from("fm"), st.sampled_from("abcd")),
@@ -141,10 +142,7 @@ def test_one_exact_row_gives_the_person_away():
 def test_rows_of_one_person_are_put_together(rows):
     owners, values = (np.array(column) for column in zip(*rows, strict=True))
     grouped = {p: values[owners == p] for p in np.unique(owners)}
-    assert take_best(values.astype(float), owners).tolist() == [v.max() for v in grouped.values()]
-    means = average_rows(values.astype(float), owners)
-    assert means == pytest.approx([v.mean() for v in grouped.values()])
-    near = count_near(owners, lambda a, b: abs(values[a] - values[b]), np.ones(len(rows)))
+    near = count_near(Units.of(owners), lambda a, b: abs(values[a] - values[b]), np.ones(len(rows)))
     expected = [(abs(grouped[p] - v) <= 1).sum() for p, v in rows]
     assert near.tolist() == expected
     assert (share_nearest(near, near + 1) >= near / (near + 1)).all()

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from sfumato.data.identity import Identity, Persons, identify, number_persons
@@ -18,6 +17,7 @@ from sfumato.io import frames
 from sfumato.kernels.arrays import Positions
 from sfumato.progress import Progress, part_of
 from sfumato.schema import Column, Role, Schema
+from sfumato.units import Units
 
 if TYPE_CHECKING:
     from sfumato.io import Reading, Source
@@ -88,23 +88,22 @@ class Dataset:
         )
 
     @cached_property
-    def persons(self) -> pl.Series | None:
-        """For each row the number of the person it belongs to; None where a row is a person.
+    def units(self) -> Units:
+        """Whom each row is about: itself, or a person who may have several rows.
 
-        They are known where a variable has the role "person", and are kept when it is dropped or
-        replaced by pseudonyms. The numbers, from 0, mean nothing else.
+        Persons are known where a variable has the role "person", and are kept when it is dropped or
+        replaced by pseudonyms. Their numbers, from 0, mean nothing else.
 
         Examples
         --------
         >>> visits = pl.DataFrame({"patient": ["a", "b", "a"], "age": [30, 41, 31]})
         >>> data = Dataset(visits, Schema({"patient": "person"})).without(["patient"])
-        >>> data.persons[0] == data.persons[2], data.persons.n_unique()
+        >>> data.units.numbers[0] == data.units.numbers[2], data.units.count
         (True, 2)
         """
         given_persons = None if self.given_identity is None else self.given_identity.persons
         persons = self._number_persons() if given_persons is None else given_persons
-        # The same memory, under another name.
-        return None if persons is None else pl.Series("person", persons.numbers.view(np.uint32))
+        return Units(len(self)) if persons is None else Units.of(persons.numbers)
 
     def _number_persons(self) -> Persons | None:
         person = self.schema.person

@@ -48,7 +48,7 @@ def has_persons(data: Dataset) -> bool:
     """Whether rows belong to persons, who may have several."""
     if data.schema.person is not None:
         return True
-    return frames.is_in_memory(data.frame) and data.identity.persons is not None
+    return frames.is_in_memory(data.frame) and data.units.declared
 
 
 def draw_by_person(draws: Draws, named: pl.Series | None) -> Draws:
@@ -87,8 +87,8 @@ def draw_for_variable(
 
 def attach_persons(data: Dataset, engine: Engine) -> Dataset:
     """The data with a column `PERSON` that is the same in all rows of a person."""
-    if engine.in_memory and data.persons is not None:
-        return data.with_columns(pl.DataFrame([data.persons.alias(PERSON)]))
+    if engine.in_memory and data.units.declared:
+        return data.with_columns(pl.DataFrame({PERSON: data.units.numbers}))
     person = data.schema.person or ""
 
     def spell_person(batch: pl.DataFrame, draws: Draws | None) -> pl.DataFrame:
@@ -281,10 +281,7 @@ def count_alike(data: Dataset, names: Sequence[str], engine: Engine, owner: str)
 
 def refuse_persons(data: Dataset, owner: str, hint: str) -> None:
     """Refuse data in which a person has several rows, for a method whose k counts rows."""
-    persons = data.persons if frames.is_in_memory(data.frame) else None
-    if persons is None and data.schema.person is None:
-        return
-    if persons is None or persons.n_unique() < len(persons):
+    if has_persons(data) and not (frames.is_in_memory(data.frame) and data.units.one_row_each):
         raise MethodError(
             f"{owner} would count rows, and a person may have several.",
             hint=hint,

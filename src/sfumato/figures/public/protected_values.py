@@ -223,7 +223,7 @@ def _run_method(group: Group, names: list[str], protection: Protection) -> _Chan
 def _find_units_left(source: Dataset, output: Dataset, units: Units, method: Method) -> Units:
     """Whose the records are that a method has not left out."""
     assert units.rules is not None  # noqa: S101 - units are counted by rules
-    lost = (source.persons is not None and output.persons is None) or (
+    lost = (source.units.declared and not output.units.declared) or (
         source.schema.having("cluster") != output.schema.having("cluster")
     )
     if lost:

@@ -29,12 +29,13 @@ from sfumato.cells.noise.description import level_codes
 from sfumato.data import Dataset
 from sfumato.engines import Combinations
 from sfumato.errors import DataError, MeasureError, SfumatoError
-from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
+from sfumato.kernels.arrays import AnyIntegers, Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.kernels.orders import order_by_content, scatter_numbers
 from sfumato.progress import current_progress
 from sfumato.risk.attacks.knowledge import require_pairs
 from sfumato.schema import Column
+from sfumato.units import Units
 
 _ORDERED = ("continuous", "integer", "date", "ordinal")
 _CATEGORIES = ("nominal", "ordinal", "text")
@@ -497,7 +498,7 @@ def _fit_their_cell(view: CategoricalView, rows: Positions) -> Mask:
     return np.isin(cell * width + view.persons[rows].astype(np.int64), pairs)
 
 
-def number_rows(columns: Sequence[Floats | Integers]) -> Integers:
+def number_rows(columns: Sequence[Floats | AnyIntegers]) -> Integers:
     """The same number, from 0, for rows that are equal in all columns."""
     numbers = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -514,30 +515,20 @@ def _read_single_levels(cells: LevelSets) -> Floats:
     return np.where(single < 0, np.nan, single)[cells.of]
 
 
-def sample_records(views: Sequence[VariableView], most: int) -> Positions:
-    """At most so many records, without pattern, and the same whatever the order of the records."""
+def sample_units(views: Sequence[VariableView], units: Units, most: int) -> Positions:
+    """All rows of at most so many units, without pattern, whatever the order of the rows."""
     columns = [column for view in views for column in (view.persons, *view.content())]
     # By content, not by position: the same people are drawn whatever the order of the rows.
-    order = order_by_content(np.array([np.nan_to_num(column, nan=0.5) for column in columns]))
-    if len(order) <= most:
-        return np.asarray(order)
-    return np.asarray(order[np.argsort(scatter_numbers(len(order), _STREAM), kind="stable")[:most]])
-
-
-def sample_persons(views: Sequence[VariableView], owners: Integers, most: int) -> Positions:
-    """All rows of at most so many persons, without pattern, whatever the order of the rows.
-
-    The number of a person follows from who they are, so it orders persons.
-    """
-    persons = np.unique(owners)
-    if len(persons) > most:
-        drawn = np.argsort(scatter_numbers(len(persons), _STREAM), kind="stable")[:most]
-        persons = persons[drawn]
-    columns = [column for view in views for column in (view.persons, *view.content())]
     order = np.asarray(
         order_by_content(np.array([np.nan_to_num(column, nan=0.5) for column in columns]))
     )
-    return order[np.isin(owners[order], persons)]
+    if units.count <= most:
+        return order
+    drawn = np.argsort(scatter_numbers(units.count, _STREAM), kind="stable")[:most]
+    if units.one_row_each:
+        return order[drawn]
+    # The number of a person follows from who they are, so it orders persons.
+    return order[np.isin(units.numbers[order], np.unique(units.numbers)[drawn])]
 
 
 @dataclass(frozen=True, eq=False)

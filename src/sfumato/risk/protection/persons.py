@@ -29,10 +29,10 @@ class PersonMembers:
     starts: Integers
 
     @classmethod
-    def of(cls, persons: Integers, row_of: AnyIntegers) -> PersonMembers:
+    def of(cls, persons: AnyIntegers, row_of: AnyIntegers) -> PersonMembers:
         """From the person and the distinct row of each record."""
         width = int(row_of.max()) + 1
-        person, row = np.divmod(np.unique(persons * width + row_of), width)
+        person, row = np.divmod(np.unique(persons * np.int64(width) + row_of), width)
         numbers, first = np.unique(person, return_index=True)
         return cls(numbers, row, np.append(first, len(person)))
 
