@@ -150,6 +150,8 @@ class Units:
     def reduce(self, function: np.ufunc, values: Array) -> Any:
         """One value for each unit, of those of its rows: the largest with `np.fmax`, for instance.
 
+        Units are in the order of their numbers; rows that are about one each stay where they are.
+
         Examples
         --------
         >>> units = Units.of(np.array([0, 0, 1]))

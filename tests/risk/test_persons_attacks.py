@@ -15,6 +15,7 @@ import sfumato as sf
 import sfumato.risk.attacks.owners as owners_module
 from sfumato.cells.standardisation import standardise_pair
 from sfumato.risk.attacks.owners import count_near, share_nearest
+from sfumato.risk.protection import who
 from sfumato.schema import Role
 from sfumato.units import Units
 
@@ -381,6 +382,22 @@ def test_peers_with_ranges_are_a_bound_and_one_row_each_changes_nothing():
     rows = sf.Dataset(frame[[0, 1, 3]], schema.changed(["patient"], role="other"))
     measured = [sf.risk.Peers().measure(data) for data in (alone, rows)]
     assert measured[0].records["ill"].to_list() == measured[1].records["ill"].to_list()
+
+
+def test_of_rows_that_protect_alike_the_one_with_fewest_peers_speaks_for_the_person():
+    """Rows are numbered in no order, so what a tie shows once hung on chance."""
+    rng = np.random.default_rng(18)
+    frame = pl.DataFrame(
+        {
+            "patient": rng.integers(0, 9, 40),
+            "sex": rng.choice(list("fm"), 40),
+            "region": rng.choice(list("abcde"), 40),
+            "ill": rng.choice(list("xyz"), 40),
+        }
+    )
+    data = sf.Dataset(frame, sf.Schema({"patient": "person", "sex": "quasi", "region": "quasi"}))
+    answers = [who(data, ["ill"]).drop("record").sort(pl.all()) for _ in range(8)]
+    assert all(answer.equals(answers[0]) for answer in answers)
 
 
 def test_a_sample_of_persons_is_a_sample_of_persons():

@@ -98,7 +98,7 @@ class Dataset:
         --------
         >>> visits = pl.DataFrame({"patient": ["a", "b", "a"], "age": [30, 41, 31]})
         >>> data = Dataset(visits, Schema({"patient": "person"})).without(["patient"])
-        >>> data.units.numbers[0] == data.units.numbers[2], data.units.count
+        >>> bool(data.units.numbers[0] == data.units.numbers[2]), data.units.count
         (True, 2)
         """
         given_persons = None if self.given_identity is None else self.given_identity.persons

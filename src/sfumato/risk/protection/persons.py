@@ -79,20 +79,24 @@ def keep_worst_rows(matches: Matches, members: PersonMembers) -> Matches:
             worst.setdefault(name, []).append(values)
 
     for variable in range(len(matches.sensitive)):
-        top, least, least_mask, breach, breach_size, fewest = (
+        top, peers, same, others, least, least_mask, breach, breach_size, fewest, left = (
             getattr(matches, name)[variable][position]
             for name in (
-                "ppp", "least_ppp", "least_mask", "breach_mask", "breach_size", "fewest_protective"
+                "ppp", "peers", "same", "alternatives", "least_ppp", "least_mask", "breach_mask",
+                "breach_size", "fewest_protective", "fewest_alternatives",
             )
         )  # fmt: skip
-        keep(variable, sort_first(top), "peers", "same", "alternatives")
+        # Rows are numbered in no order, so of equal shares the fewest peers decide.
+        keep(
+            variable, sort_first(top, peers - same, peers, others), "peers", "same", "alternatives"
+        )
         keep(
             variable,
             sort_first(least, np.bitwise_count(least_mask), least_mask),
             "least_protective", "least_peers", "least_mask",
         )  # fmt: skip
         keep(variable, sort_first(breach == 0, breach_size, breach), "breach_mask", "breach_size")
-        keep(variable, sort_first(fewest), "fewest_protective", "fewest_alternatives")
+        keep(variable, sort_first(fewest, left), "fewest_protective", "fewest_alternatives")
     stacked: dict[str, Any] = {name: np.stack(arrays) for name, arrays in worst.items()}
     return replace(
         matches,
