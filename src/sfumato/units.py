@@ -7,6 +7,7 @@ array is made.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,7 +29,7 @@ class Units:
 
     Parameters
     ----------
-    rows : how many rows there are.
+    size : how many rows there are, or what counts them: on a cluster that is a job.
     given : the number of each row's person, from 0; None where nobody says whose a row is.
     counts : how many records each row stands for; None: one each.
     one_row_each : whether nobody has several rows. Some rows of persons who have several are still
@@ -43,7 +44,7 @@ class Units:
     (3, 6)
     """
 
-    rows: int
+    size: int | Callable[[], int]
     given: AnyIntegers | None = field(default=None, repr=False)
     counts: Integers | None = field(default=None, repr=False)
     one_row_each: bool = True
@@ -60,6 +61,11 @@ class Units:
 
     def __len__(self) -> int:
         return self.rows
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.size if isinstance(self.size, int) else self.size()
 
     @property
     def declared(self) -> bool:

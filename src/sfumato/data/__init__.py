@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ class Dataset:
             return Stream.of(self).records
         if frames.is_distributed(frame):
             return self._row_count
-        return frame.height if isinstance(frame, pl.DataFrame) else len(frames.wrap(frame))
+        return _count_rows(frame)
 
     @cached_property
     def _row_count(self) -> int:
@@ -103,7 +103,10 @@ class Dataset:
         """
         given_persons = None if self.given_identity is None else self.given_identity.persons
         persons = self._number_persons() if given_persons is None else given_persons
-        return Units(len(self)) if persons is None else Units.of(persons.numbers)
+        if persons is not None:
+            return Units.of(persons.numbers)
+        here = frames.is_in_memory(self.frame)
+        return Units(_count_rows(self.frame) if here else partial(len, self))
 
     def _number_persons(self) -> Persons | None:
         person = self.schema.person
@@ -181,6 +184,11 @@ class Dataset:
     def like(self, made: pl.DataFrame) -> Any:
         """A frame of ours in the library of this dataset's frame."""
         return frames.convert_like(self.frame, made)
+
+
+def _count_rows(frame: Any) -> int:
+    """How many records a frame in memory has."""
+    return frame.height if isinstance(frame, pl.DataFrame) else len(frames.wrap(frame))
 
 
 def find_missing_codes(values: pl.Series, column: Column) -> pl.Series | None:

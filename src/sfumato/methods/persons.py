@@ -46,9 +46,7 @@ class Constancy(NamedTuple):
 
 def has_persons(data: Dataset) -> bool:
     """Whether rows belong to persons, who may have several."""
-    if data.schema.person is not None:
-        return True
-    return frames.is_in_memory(data.frame) and data.units.declared
+    return data.schema.person is not None or data.units.declared
 
 
 def draw_by_person(draws: Draws, named: pl.Series | None) -> Draws:

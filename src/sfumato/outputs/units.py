@@ -147,8 +147,7 @@ def find_units(data: Dataset, rules: Rules) -> Units:
                 hint='read the data whole, or let the rules count records: unit = "records".',
             )
         return ALONE
-    several = roles and not data.units.one_row_each
-    columns = [pl.Series(data.units.numbers)] if several else []
+    columns = [pl.Series(data.units.numbers)] if roles and not data.units.one_row_each else []
     if unit == "groups":
         columns += [data.column(name) for name in data.schema.having("cluster")]
     numbers = [_number(column) for column in columns]
