@@ -28,7 +28,7 @@ _ROLES: dict[Unit, tuple[Role, ...]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class Contributors:
     """The person, or the group, of each record.
 
     A record may belong to several: to a person, and to a household. Then each kind is counted by
@@ -42,7 +42,7 @@ class Units:
 
     Examples
     --------
-    >>> units = Units((np.array([0, 0, 1, 2]),), "persons")
+    >>> units = Contributors((np.array([0, 0, 1, 2]),), "persons")
     >>> units.count(4), units.count_in(np.array([0, 0, 0, 1]), 2).tolist()
     (3, [2, 1])
     """
@@ -54,7 +54,7 @@ class Units:
     def __bool__(self) -> bool:
         return bool(self.numbers)
 
-    def take(self, rows: AnyIntegers | slice) -> Units:
+    def take(self, rows: AnyIntegers | slice) -> Contributors:
         """Those of some records."""
         return replace(self, numbers=tuple(number[rows] for number in self.numbers))
 
@@ -119,11 +119,11 @@ class Units:
         return np.lexsort((*self.numbers, values))
 
 
-ALONE = Units()
+ALONE = Contributors()
 """Every record is a unit of its own."""
 
 
-def join_units(parts: Sequence[Units]) -> Units:
+def join_contributors(parts: Sequence[Contributors]) -> Contributors:
     """Those of several sets of records, one after the other."""
     first = parts[0]
     if len(parts) == 1 or not first:
@@ -133,7 +133,7 @@ def join_units(parts: Sequence[Units]) -> Units:
     return replace(first, numbers=joined)
 
 
-def find_units(data: Dataset, rules: Rules) -> Units:
+def find_contributors(data: Dataset, rules: Rules) -> Contributors:
     """What the rules count in these records; records where each unit has one, or none is known.
 
     Where groups are counted, persons are too: somebody may have records in several groups.
@@ -152,7 +152,7 @@ def find_units(data: Dataset, rules: Rules) -> Units:
         columns += [data.column(name) for name in data.schema.having("cluster")]
     numbers = [_number(column) for column in columns]
     repeated = tuple(number for number in numbers if len(np.unique(number)) < len(number))
-    return Units(repeated, unit, rules) if repeated else ALONE
+    return Contributors(repeated, unit, rules) if repeated else ALONE
 
 
 def _number(column: pl.Series) -> Integers:
