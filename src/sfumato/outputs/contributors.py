@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from sfumato.data import Dataset
 from sfumato.io import frames
 from sfumato.kernels.arrays import AnyIntegers, Floats, Integers, Mask
 from sfumato.outputs.output import OutputRefused
+from sfumato.units import Units
 
 if TYPE_CHECKING:
     from sfumato.outputs.rules import Rules, Unit
@@ -58,9 +60,13 @@ class Contributors:
         """Those of some records."""
         return replace(self, numbers=tuple(number[rows] for number in self.numbers))
 
+    @cached_property
+    def _kinds(self) -> tuple[Units, ...]:
+        return tuple(map(Units.of, self.numbers))
+
     def count(self, records: int) -> int:
         """How many there are behind so many records, which are all of them."""
-        return min([records, *(len(np.unique(number)) for number in self.numbers)])
+        return min([records, *(kind.count for kind in self._kinds)])
 
     def count_in(self, cells: AnyIntegers, size: int) -> Integers:
         """How many there are in each of so many cells; a cell below 0 is none.
@@ -70,11 +76,8 @@ class Contributors:
         cells : the cell of each record.
         size : how many cells there are.
         """
-        is_counted = cells >= 0
-        fewest = np.bincount(cells[is_counted], minlength=size).astype(np.int64)
-        for number in self.numbers:
-            pairs = pl.DataFrame({"cell": cells[is_counted], "unit": number[is_counted]}).unique()
-            fewest = np.minimum(fewest, np.bincount(pairs["cell"].to_numpy(), minlength=size))
+        kinds = self._kinds or (Units(len(cells)),)
+        fewest: Integers = np.minimum.reduce([kind.count_groups(cells, size) for kind in kinds])
         return fewest
 
     def find_small(self, cells: AnyIntegers, size: int, k: int) -> Mask:
@@ -108,11 +111,8 @@ class Contributors:
         """The mean over the units of the mean of each, so that each of them counts alike."""
         if not self:
             return math.fsum(values) / len(values)
-        fewest = min(self.numbers, key=lambda number: len(np.unique(number)))
-        order = np.lexsort((values, fewest))
-        starts = np.flatnonzero(np.diff(fewest[order], prepend=-1))
-        sums = np.add.reduceat(values[order], starts)
-        return math.fsum(sums / np.diff(np.append(starts, len(order)))) / len(starts)
+        fewest = min(self._kinds, key=lambda kind: kind.count)
+        return math.fsum(fewest.average(values)) / fewest.count
 
     def sort(self, values: Floats) -> AnyIntegers:
         """The records in the order of their values, and of equal ones by their units."""
@@ -151,7 +151,7 @@ def find_contributors(data: Dataset, rules: Rules) -> Contributors:
     if unit == "groups":
         columns += [data.column(name) for name in data.schema.having("cluster")]
     numbers = [_number(column) for column in columns]
-    repeated = tuple(number for number in numbers if len(np.unique(number)) < len(number))
+    repeated = tuple(number for number in numbers if not Units.of(number).one_row_each)
     return Contributors(repeated, unit, rules) if repeated else ALONE
 
 

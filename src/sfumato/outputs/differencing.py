@@ -118,10 +118,9 @@ class OutputPopulation:
 
     def write(self, path: Path) -> None:
         """Store it in a file."""
-        persons = self.records[_ID] if self.persons is None else self.persons
         firsts = self.records[_ID] if self.first_copies is None else self.first_copies
         table = self.records.with_columns(
-            persons.alias(_PERSON),
+            pl.Series(_PERSON, self.get_persons()),
             firsts.alias(_FIRST),
             *(column.alias(f"{_CELL}{column.name}") for column in self.cells),
         )
