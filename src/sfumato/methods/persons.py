@@ -228,13 +228,15 @@ def _count_persons(batch: pl.DataFrame) -> list[tuple[int, int]]:
     ]
 
 
-def count_persons(data: Dataset, names: Sequence[str], engine: Engine) -> Combinations:
-    """The combinations of some variables, and how many persons have each: everybody counts once.
+def count_units(data: Dataset, names: Sequence[str], engine: Engine) -> Combinations:
+    """The combinations of some variables, and how many units have each: everybody counts once.
 
     Whoever has several counts for the commonest of theirs, so that a group of them has at least as
     many persons as are counted for all of them together. A missing value of the last variable
     counts nobody.
     """
+    if not has_persons(data):
+        return engine.distinct(data, names)
     pairs = engine.distinct(attach_persons(data, engine), [PERSON, *names])
     columns = [f"{_CHANGES}_{position}" for position in range(len(names))]
     rows = pl.DataFrame(
@@ -256,10 +258,12 @@ def count_persons(data: Dataset, names: Sequence[str], engine: Engine) -> Combin
 
 
 def count_alike(data: Dataset, names: Sequence[str], engine: Engine, owner: str) -> Combinations:
-    """The combinations of some variables, and how many persons have each.
+    """The combinations of some variables, and how many units have each.
 
     Fail where a person has several: no combination stands for a person then.
     """
+    if not has_persons(data):
+        return engine.distinct(data, names)
     pairs = engine.distinct(attach_persons(data, engine), [PERSON, *names])
     if pairs.values[PERSON].n_unique() < len(pairs):
         changing = [

@@ -102,9 +102,8 @@ class OutputPopulation:
 
     def by_person(self) -> OutputPopulation:
         """The same records, each under the hash under which it was first seen."""
-        if self.persons is None:
-            return self
-        return replace(self, records=self.records.with_columns(self.persons.alias(_ID)))
+        by_person = self.records.with_columns(pl.Series(_ID, self.get_persons()))
+        return replace(self, records=by_person)
 
     @property
     def ways(self) -> list[str]:
