@@ -400,6 +400,18 @@ def test_of_rows_that_protect_alike_the_one_with_fewest_peers_speaks_for_the_per
     assert all(answer.equals(answers[0]) for answer in answers)
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_numbers_of_persons_may_have_gaps(rows):
+    """As those of some of the persons have, and those of a table beside larger ones."""
+    data = make_visits(30, rows)
+    some = data.take(np.arange(rows * 20, rows * 30))
+    known: dict[str, Any] = {"known": ["age", "ill"]}
+    for measure in (sf.risk.SinglingOut, sf.risk.MixedLinkage, sf.risk.Uniqueness):
+        alone = sf.Dataset(some.frame, data.schema)
+        found, expected = (measure(**known).measure(each, each) for each in (some, alone))
+        assert (found.value, found.details) == (expected.value, expected.details)
+
+
 def test_a_sample_of_persons_is_a_sample_of_persons():
     data = make_visits(200, 3)
     found = sf.risk.Peers(known=["age"], sensitive=["ill"], individuals=50).measure(data)

@@ -164,7 +164,8 @@ def _find_in_level_sets(view: CategoricalView, units: Units) -> Positions:
     """The same for categories."""
     known, owners = np.flatnonzero(~np.isnan(view.persons)), units.numbers
     levels = view.persons[known].astype(np.int64)
-    persons = len(owners)
+    # Of some rows of a file the numbers have gaps.
+    persons = int(owners.max()) + 1
     least = np.full(len(view.levels) + 1, persons)
     most = np.full(len(view.levels) + 1, -1)
     np.minimum.at(least, levels, owners[known])
