@@ -29,6 +29,7 @@ from sfumato.kernels.arrays import Floats
 from sfumato.noise.transitions import correct, released_shares
 from sfumato.progress import current_progress
 from sfumato.risk.attacks import Knowledge, expected
+from sfumato.units import Units
 
 _TABLE_1 = """
 52.2 49.4 43.9 41.3 41.7 43.5 40.5 47.0 56.2
@@ -359,5 +360,5 @@ def count_at_lowest_decile(
 
 def _expect_true(original: Floats, released: Floats) -> Floats:
     """What an attacker expects the true values to be who knows the noise."""
-    pair = Knowledge(_NAMES, original, released, np.ones(len(original), bool))
+    pair = Knowledge(_NAMES, original, released, np.ones(len(original), bool), Units(len(original)))
     return expected(pair, "matrix", None, owner="h_index")

@@ -195,7 +195,9 @@ class Measure(ABC):
                     f"and '{self.name}' counts persons in memory only.",
                     hint="read the data whole, or measure data with one row for each person.",
                 )
-        unknown = original is not None and _has_repeats(original) and data.persons is None
+        unknown = (
+            original is not None and not original.units.one_row_each and not data.units.declared
+        )
         if self.of == "one" and unknown:
             raise MeasureError(
                 "Nothing says which released rows are one person's, so they would be counted as "
@@ -203,7 +205,7 @@ class Measure(ABC):
                 hint="evaluate the Release or its folder; or pass paired=True if the rows "
                 "correspond.",
             )
-        if not self.counts_persons and _has_repeats(data):
+        if not self.counts_persons and not data.units.one_row_each:
             raise MeasureError(
                 f"'{self.name}' is not measured for persons: it would count rows, of which a "
                 "person has several.",
@@ -223,9 +225,3 @@ class Measure(ABC):
         """Measure the released data against the original."""
         del original, released, engine
         raise MeasureError(f"'{self.name}' does not compare data sets.")
-
-
-def _has_repeats(data: Dataset) -> bool:
-    """Whether some person has several rows."""
-    persons = data.persons
-    return persons is not None and persons.n_unique() < len(persons)

@@ -17,6 +17,7 @@ import pytest
 from sfumato.kernels.trees.ranks import ranks
 from sfumato.risk.attacks import Knowledge, expected
 from sfumato.risk.attacks.adjustments import Noise
+from sfumato.units import Units
 
 PAPER = 1000
 DECILES = tuple(at / 10 for at in range(1, 10))
@@ -106,7 +107,7 @@ def test_table_3_the_attacker_who_knows_the_noise(known):
     for _ in range(draws):
         original, released = draw(random)
         names = tuple("abcde")
-        pair = Knowledge(names, original, released, np.ones(1000, bool))
+        pair = Knowledge(names, original, released, np.ones(1000, bool), Units(1000))
         for noise, each in found.items():
             seen = expected(pair, noise, None, owner="table 3")
             each.append(attacked(original, seen, quantiles))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.kernels.trees.nearest_other import distance_to_other, find_patterns
+from sfumato.units import Units
 
 
 def slow(values, rows, number, limit):
@@ -31,22 +32,24 @@ def test_agrees_with_the_matrix_of_all_distances(seed):
     rows = draws.permutation(rows)[: max(1, len(rows) // 2)]
     number, limit = int(draws.integers(1, 6)), float(draws.choice([0.0, 0.3, 99.0]))
     expected = slow(values, rows, number, limit)
-    assert distance_to_other(values, rows, number, limit) == pytest.approx(expected)
+    assert distance_to_other(values, rows, number, limit, Units(values.shape[1])) == pytest.approx(
+        expected
+    )
 
 
 def test_many_equal_records_cost_little():
     values = np.repeat(np.arange(3.0), 100_000)[None]
-    rows = np.arange(300_000)
-    assert (distance_to_other(values, rows, 99_999, 5.0) == 0).all()
-    assert (distance_to_other(values, rows, 100_000, 5.0) == 1).all()
-    assert np.isinf(distance_to_other(values, rows, 300_000, 5.0)).all()
+    rows, units = np.arange(300_000), Units(300_000)
+    assert (distance_to_other(values, rows, 99_999, 5.0, units) == 0).all()
+    assert (distance_to_other(values, rows, 100_000, 5.0, units) == 1).all()
+    assert np.isinf(distance_to_other(values, rows, 300_000, 5.0, units)).all()
 
 
 def test_nobody_else_is_infinitely_far():
-    assert np.isinf(distance_to_other(np.array([[1.0]]), np.array([0]), 1, 9.0)).all()
+    assert np.isinf(distance_to_other(np.array([[1.0]]), np.array([0]), 1, 9.0, Units(1))).all()
     nothing = np.full((2, 3), np.nan)
-    assert np.isinf(distance_to_other(nothing, np.array([1]), 1, 9.0)).all()
-    assert len(distance_to_other(np.ones((1, 3)), np.array([], int), 1, 9.0)) == 0
+    assert np.isinf(distance_to_other(nothing, np.array([1]), 1, 9.0, Units(3))).all()
+    assert len(distance_to_other(np.ones((1, 3)), np.array([], int), 1, 9.0, Units(3))) == 0
 
 
 def test_patterns_cover_each_record_once():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import MeasureError, MethodError
 from sfumato.kernels.itemsets import ItemRows, count_itemsets
+from sfumato.units import Units
 
 GROUPS = {
     "a1": ("a", "*"), "a2": ("a", "*"), "a3": ("a", "*"), "b1": ("b", "*"), "b2": ("b", "*"),
@@ -170,7 +171,7 @@ def test_the_kernel_counts_every_combination_once(rows, size):
     flat = np.array([one for row in rows for one in row], np.int64)
     counted = {
         tuple(items): support
-        for part in count_itemsets(ItemRows(starts, flat, 7), size)
+        for part in count_itemsets(ItemRows(starts, flat, 7, Units(len(rows))), size)
         for items, support in zip(part.items.tolist(), part.support.tolist(), strict=True)
     }
     expected: dict[tuple[int, ...], int] = {}
@@ -185,7 +186,7 @@ def test_parts_of_the_items_give_the_same(monkeypatch):
 
     rng = np.random.default_rng(3)
     rows = [sorted(rng.choice(30, 5, replace=False).tolist()) for _ in range(60)]
-    table = ItemRows(np.arange(0, 301, 5), np.array(rows).ravel(), 30)
+    table = ItemRows(np.arange(0, 301, 5), np.array(rows).ravel(), 30, Units(60))
     at_once = [(p.items.tolist(), p.support.tolist()) for p in count_itemsets(table, 3)]
     monkeypatch.setattr(itemsets, "_AT_ONCE", 50)
     in_parts = [(p.items.tolist(), p.support.tolist()) for p in count_itemsets(table, 3)]

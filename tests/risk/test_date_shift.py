@@ -61,7 +61,7 @@ def test_what_is_found_is_what_a_loop_over_shifts_finds():
     data = make_visits(60, 5, 1)
     plan: dict[str, Any] = {"window": 60, "unit": "days", "towards": "both"}
     released = sf.methods.ShiftDates(**plan).apply(data, key=KEY)
-    numbers = [] if data.persons is None else data.persons.to_list()
+    numbers = data.units.numbers.tolist()
     dates, shown = defaultdict(set), defaultdict(set)
     for row, person in enumerate(numbers):
         for name in ("birth", "visit"):

@@ -18,11 +18,12 @@ from sfumato.risk.attacks.likelihood import (
     select_variables,
     weigh_by_noise,
 )
+from sfumato.units import Units
 
 
 def prepare(original, released):
     names = tuple(f"x{at}" for at in range(original.shape[1]))
-    known = Knowledge(names, original, released, np.ones(len(original), bool))
+    known = Knowledge(names, original, released, np.ones(len(original), bool), Units(len(original)))
     where = space(known, released, standardise=True, distance="euclidean", owner="test")
     return where, estimate_noise(known, where, released)
 
@@ -91,7 +92,7 @@ def test_absolute_distances_by_all_pairs():
     total = gaps.sum(axis=2)
     close = total <= total.min(axis=1, keepdims=True) * (1 + 1e-12)
     expected = np.diag(close) / close.sum(axis=1)
-    assert link_by_absolute_distance(noise) == pytest.approx(expected)
+    assert link_by_absolute_distance(noise, Units(80)) == pytest.approx(expected)
 
 
 def test_few_records_are_not_fitted():

@@ -168,7 +168,7 @@ def test_a_person_who_is_not_there_is_never_linked(rows, fraction):
     pair = frame_of(before), frame_of(after)
     found = sf.risk.MixedLinkage(sampling_fraction=fraction).measure(*pair)
     views, _ = view_release(*pair, list(SCHEMA), owner="test")
-    present = draw_present(views, fraction, None)
+    present = draw_present(views, fraction, pair[0].units)
     assert present is not None
     assert present.sum() == max(1, round(fraction * len(rows)))
     sds = [spread([row[0] for row in before]), spread([RANK[row[2]] for row in before])]

@@ -125,7 +125,7 @@ def test_no_class_with_fewer_than_k_persons_is_called_met(rows, k):
         assert fewest < k
     else:
         assert fewest >= k
-        assert release.dataset.persons is not None
+        assert release.dataset.units.declared
 
 
 @given(VISITS)

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 import sfumato as sf
 import sfumato.risk.attacks.owners as owners_module
 from sfumato.pairs.standardisation import standardise_pair
-from sfumato.risk.attacks.owners import average_rows, count_near, share_nearest, take_best
+from sfumato.risk.attacks.owners import count_near, share_nearest
+from sfumato.risk.protection import who
 from sfumato.schema import Role
+from sfumato.units import Units
 
 VISITS = st.lists(
     st.tuples(st.integers(0, 6), st.sampled_from("fm"), st.sampled_from("abcd")),
@@ -141,10 +143,7 @@ def test_one_exact_row_gives_the_person_away():
 def test_rows_of_one_person_are_put_together(rows):
     owners, values = (np.array(column) for column in zip(*rows, strict=True))
     grouped = {p: values[owners == p] for p in np.unique(owners)}
-    assert take_best(values.astype(float), owners).tolist() == [v.max() for v in grouped.values()]
-    means = average_rows(values.astype(float), owners)
-    assert means == pytest.approx([v.mean() for v in grouped.values()])
-    near = count_near(owners, lambda a, b: abs(values[a] - values[b]), np.ones(len(rows)))
+    near = count_near(Units.of(owners), lambda a, b: abs(values[a] - values[b]), np.ones(len(rows)))
     expected = [(abs(grouped[p] - v) <= 1).sum() for p, v in rows]
     assert near.tolist() == expected
     assert (share_nearest(near, near + 1) >= near / (near + 1)).all()
@@ -383,6 +382,34 @@ def test_peers_with_ranges_are_a_bound_and_one_row_each_changes_nothing():
     rows = sf.Dataset(frame[[0, 1, 3]], schema.changed(["patient"], role="other"))
     measured = [sf.risk.Peers().measure(data) for data in (alone, rows)]
     assert measured[0].records["ill"].to_list() == measured[1].records["ill"].to_list()
+
+
+def test_of_rows_that_protect_alike_the_one_with_fewest_peers_speaks_for_the_person():
+    """Rows are numbered in no order, so what a tie shows once hung on chance."""
+    rng = np.random.default_rng(18)
+    frame = pl.DataFrame(
+        {
+            "patient": rng.integers(0, 9, 40),
+            "sex": rng.choice(list("fm"), 40),
+            "region": rng.choice(list("abcde"), 40),
+            "ill": rng.choice(list("xyz"), 40),
+        }
+    )
+    data = sf.Dataset(frame, sf.Schema({"patient": "person", "sex": "quasi", "region": "quasi"}))
+    answers = [who(data, ["ill"]).drop("record").sort(pl.all()) for _ in range(8)]
+    assert all(answer.equals(answers[0]) for answer in answers)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_numbers_of_persons_may_have_gaps(rows):
+    """As those of some of the persons have, and those of a table beside larger ones."""
+    data = make_visits(30, rows)
+    some = data.take(np.arange(rows * 20, rows * 30))
+    known: dict[str, Any] = {"known": ["age", "ill"]}
+    for measure in (sf.risk.SinglingOut, sf.risk.MixedLinkage, sf.risk.Uniqueness):
+        alone = sf.Dataset(some.frame, data.schema)
+        found, expected = (measure(**known).measure(each, each) for each in (some, alone))
+        assert (found.value, found.details) == (expected.value, expected.details)
 
 
 def test_a_sample_of_persons_is_a_sample_of_persons():

@@ -174,7 +174,7 @@ def test_extremes_find_the_oldest_and_the_lone_category():
     frame = pl.DataFrame({"age": [30, 40, 50, 99], "town": ["a", "a", "a", "b"]})
     data = sf.Dataset(frame, sf.Schema({"age": "quasi", "town": "quasi"}))
     seen, _ = view_release(data, data, ["age", "town"], owner="test")
-    found = try_extremes(seen)
+    found = try_extremes(seen, data.units)
     assert sorted(found.isolates.tolist()) == [0, 3, 3]
     assert found.by_weight == pytest.approx(isolation_chance(np.array([0.25]), 4)[0])
 
@@ -219,7 +219,7 @@ def test_a_statement_isolates_only_whom_it_holds_for(rows):
     data = sf.Dataset(frame, schema)
     seen, _ = view_release(data, data, ["x", "y"], owner="test")
     for form in ("cells", "tails"):
-        made = try_conjunctions(seen, form, 100)
+        made = try_conjunctions(seen, form, 100, data.units)
         assert len(made.isolates) == len(rows)
         assert ((made.weights > 0) & (made.weights <= 1)).all()
 

@@ -75,7 +75,7 @@ def test_an_identifier_that_repeats_stops_the_release_with_both_remedies():
 )
 def test_a_word_from_the_custodian_is_enough(said):
     release = sf.protect(sf.Dataset(make_visits()), make_plan(declare(**said)), key=bytes(32))
-    assert (release.dataset.persons is None) == (said["patient_id"] != "person")
+    assert release.dataset.units.declared == (said["patient_id"] == "person")
 
 
 def test_names_that_different_people_share_stop_nothing():
@@ -169,15 +169,15 @@ def test_persons_stay_known_through_every_step():
     number = {name: index for index, name in enumerate(frame["patient_id"].unique().sort())}
     truth = [number[name] for name in frame["patient_id"]]
 
-    def same(persons, rows):
-        pairs = set(zip(persons.to_list(), [truth[row] for row in rows], strict=True))
+    def same(units, rows):
+        pairs = set(zip(units.numbers.tolist(), [truth[row] for row in rows], strict=True))
         return len(pairs) == len({mine for mine, _ in pairs}) == len({them for _, them in pairs})
 
     everybody = range(len(frame))
-    assert same(data.persons, everybody)
-    assert same(data.without(["patient_id"]).persons, everybody)
+    assert same(data.units, everybody)
+    assert same(data.without(["patient_id"]).units, everybody)
     rows = np.array([5, 3, 70, 4])
-    assert same(data.without(["patient_id"]).take(rows).persons, rows)
+    assert same(data.without(["patient_id"]).take(rows).units, rows)
     steps = [
         sf.methods.Pseudonymise(variables=["patient_id"]),
         sf.methods.Drop(),
@@ -187,8 +187,8 @@ def test_persons_stay_known_through_every_step():
     released = sf.protect(data, plan, key=bytes(32)).dataset
     assert released.schema.person == "patient_id", "its pseudonyms still say whose a row is"
     assert "patient_id" not in released.schema.identifiers
-    numbers = [data.persons for data in (released, sf.Dataset(released.frame, released.schema))]
-    kept, by_pseudonym = ([] if series is None else series.to_list() for series in numbers)
+    again = sf.Dataset(released.frame, released.schema)
+    kept, by_pseudonym = (data.units.numbers.tolist() for data in (released, again))
     pairs = set(zip(kept, by_pseudonym, strict=True))
     assert len(pairs) == len(set(kept)) == len(set(by_pseudonym)) == 60
 
@@ -198,9 +198,7 @@ def test_numbers_of_persons_do_not_depend_on_the_order_of_rows():
     order = np.random.default_rng(2).permutation(len(frame))
     schema = declare(patient_id="person")
     mine, theirs = (sf.Dataset(these, schema) for these in (frame, frame[order]))
-    assert mine.persons is not None
-    assert theirs.persons is not None
-    assert mine.persons.gather(order).to_list() == theirs.persons.to_list()
+    assert mine.units.numbers[order].tolist() == theirs.units.numbers.tolist()
     assert mine.identity.total() == theirs.identity.total()
 
 

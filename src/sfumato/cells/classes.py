@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,8 +13,9 @@ from sfumato.cells.codes import encode_unordered
 from sfumato.data import Dataset
 from sfumato.engines import Engine, Rows
 from sfumato.engines.local import find_class_of_each
-from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask
-from sfumato.kernels.memory import PART, look_up, split_rows
+from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask, Positions
+from sfumato.kernels.memory import look_up, split_rows
+from sfumato.units import Units
 
 if TYPE_CHECKING:
     from sfumato.kernels.trees.equivalence_classes import Classes
@@ -26,24 +26,21 @@ COMPARED = 3000
 
 @dataclass(frozen=True, eq=False)
 class EquivalenceClasses:
-    """The class of each row, and how many records each class has.
+    """The class of each row, and how many units each class has.
 
-    Every class has at least one record: combinations that nobody has are none. Where a person may
-    have several rows, everything that is counted is persons: whoever has a row in a class is in
-    it once.
+    Every class has at least one row: combinations that nobody has are none. Everything that is
+    counted is units: whoever has a row in a class is in it once.
 
     Parameters
     ----------
     of : the class of each row.
-    sizes : how many records each class has; or persons.
-    counts : how many records each row stands for; None: one each.
-    persons : the person of each row, from 0; None: a record is a person.
+    sizes : how many units each class has.
+    units : whom each row is about.
     """
 
     of: Codes
     sizes: Integers
-    counts: Integers | None = None
-    persons: AnyIntegers | None = None
+    units: Units
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -51,14 +48,14 @@ class EquivalenceClasses:
     @cached_property
     def _rows(self) -> Integers:
         """How many rows each class has."""
-        if self.counts is None and self.persons is None:
+        if self.units.one_row_each and self.units.counts is None:
             return self.sizes
         return np.bincount(self.of, minlength=len(self))
 
-    @cached_property
+    @property
     def total(self) -> int:
-        """How many records there are, or persons."""
-        return int(self.sizes.sum()) if self.persons is None else count_distinct(self.persons)
+        """How many units there are."""
+        return self.units.count
 
     @cached_property
     def starts(self) -> Integers:
@@ -81,42 +78,27 @@ class EquivalenceClasses:
             first[self.of[part][::-1]] = np.arange(part.stop - 1, part.start - 1, -1)
         return first
 
-    def count_rows(self) -> int:
-        """How many records there are, whoever's they are."""
-        return len(self.of) if self.counts is None else int(self.counts.sum())
-
-    def count(self, rows: Mask) -> int:
-        """How many records some rows stand for."""
-        if self.persons is not None:
-            return count_distinct(self.persons[rows])
-        return int(rows.sum()) if self.counts is None else int(self.counts[rows].sum())
-
     def count_in(self, classes: Mask) -> int:
-        """How many records some classes have."""
-        if self.persons is not None:
-            return self.count(look_up(classes, self.of))
-        return int(self.sizes[classes].sum())
+        """How many units some classes have."""
+        if self.units.one_row_each:
+            return int(self.sizes[classes].sum())
+        return self.units.count_among(look_up(classes, self.of))
+
+    def count_some(self, rows: Mask) -> Integers:
+        """How many units have one of some rows in each class."""
+        return self.units.take(rows).count_groups(self.of[rows], len(self))
 
     def are_all(self, rows: Mask) -> Mask:
-        """For each class whether all its records are among these; of each person, one row is."""
-        if self.persons is not None:
-            among = EquivalenceClasses(self.of[rows], self.sizes, persons=self.persons[rows])
-            every: Mask = among.count_persons() == self.sizes
-            return every
-        complete = np.ones(len(self), bool)
-        complete[self.of[~rows]] = False
-        return complete
-
-    def count_persons(self) -> Integers:
-        """How many persons have a row in each class."""
-        return np.bincount(self.of[self.find_pairs()], minlength=len(self))
+        """For each class whether all its units have one of these rows."""
+        every: Mask = self.count_some(rows) == self.sizes
+        return every
 
     def count_united(self, together: Mask) -> Integers:
         """How many persons have a row in any of the classes that each row of a table names."""
         from scipy.sparse import csr_array
 
-        persons = self._require_persons()
-        rows = self.find_pairs()
+        persons = self.units.numbers
+        rows = self.units.find_once(self.of)
         has_row = csr_array(
             (np.ones(len(rows), np.int64), (self.of[rows], persons[rows])),
             shape=(len(self), int(persons.max()) + 1),
@@ -125,23 +107,22 @@ class EquivalenceClasses:
         counts: Integers = np.diff(united.indptr).astype(np.int64)
         return counts
 
-    def find_pairs(self, codes: AnyIntegers | None = None) -> Integers:
-        """The rows that are left when a person counts once in each class, and for each code."""
-        from sfumato.kernels.trees.equivalence_classes import find_classes, mark_first_rows
-
-        of = self.of
-        if codes is not None:
-            # Missing, -1, is a code of its own.
-            both = np.stack([of, codes - min(int(codes.min(initial=0)), 0)]).astype(np.int32)
-            of = find_classes(both, [int(row.max(initial=0)) + 1 for row in both]).of
-        return np.flatnonzero(mark_first_rows(of, self._require_persons()))
-
     def drop_repeats(self, codes: Codes) -> tuple[EquivalenceClasses, Codes]:
         """Classes of rows of which a person has one for each code in each class, and the codes."""
-        if self.persons is None:
+        if self.units.one_row_each:
             return self, codes
-        rows = self.find_pairs(codes)
+        rows = self._find_once(codes)
         return self.select(rows), codes[rows]
+
+    def _find_once(self, codes: AnyIntegers) -> Positions:
+        """The rows that are left when a person counts once for each code in each class."""
+        from sfumato.kernels.trees.equivalence_classes import find_classes
+
+        # Missing, -1, is a code of its own.
+        both = np.stack([self.of, codes - min(int(codes.min(initial=0)), 0)]).astype(np.int32)
+        return self.units.find_once(
+            find_classes(both, [int(row.max(initial=0)) + 1 for row in both]).of
+        )
 
     def choose_rows(self, codes: AnyIntegers, scores: Iterable[Floats]) -> Iterator[Integers]:
         """For each person in each class a row with the highest score, of these the least code.
@@ -149,8 +130,8 @@ class EquivalenceClasses:
         Rows of a person in a class with the same code have the same score. For each of the scores
         other rows may be chosen.
         """
-        rows = self.find_pairs(codes)
-        persons = self._require_persons()[rows]
+        rows = self._find_once(codes)
+        persons = self.units.numbers[rows]
         pair = self.of[rows] * np.int64(int(persons.max(initial=0)) + 1) + persons
         order = np.lexsort((codes[rows], pair))
         rows, pair = rows[order], pair[order]
@@ -166,48 +147,14 @@ class EquivalenceClasses:
     def select(self, rows: Integers) -> EquivalenceClasses:
         """The same classes with some of the rows, each of which counts by itself."""
         of = self.of[rows]
-        return EquivalenceClasses(of, np.bincount(of, minlength=len(self)))
+        return EquivalenceClasses(of, np.bincount(of, minlength=len(self)), Units(len(rows)))
 
     def average_chance(self, among: Integers | Floats) -> float:
-        """The mean chance that a guess among so many is right; a person's is by their worst row.
+        """The mean chance that a guess among so many is right; see `Units`.
 
-        `among` is a number for each class. The mean is exact, whatever the order of the records.
+        `among` is a number for each class.
         """
-        if self.persons is None:
-            return math.fsum(self.sizes / among) / self.total
-        worst = np.zeros(int(self.persons.max()) + 1)
-        chance = 1 / among
-        for part in split_rows(len(self.of)):
-            np.maximum.at(worst, self.persons[part], chance[self.of[part]])
-        return math.fsum(worst) / self.total
-
-    def _require_persons(self) -> AnyIntegers:
-        assert self.persons is not None  # noqa: S101 - the caller has looked
-        return self.persons
-
-
-def count_distinct(persons: AnyIntegers) -> int:
-    """How many different persons there are, by their numbers from 0."""
-    present = np.zeros(int(persons.max(initial=-1)) + 1, bool)
-    for part in split_rows(len(persons)):
-        present[persons[part]] = True
-    return int(present.sum())
-
-
-def count_codes(codes: AnyIntegers, counts: Integers | None, width: int = 0) -> Integers:
-    """How many records have each code from 0 on, if each row stands for so many; -1 is left out."""
-    if (codes < 0).any():
-        present = codes >= 0
-        codes, counts = codes[present], None if counts is None else counts[present]
-    width = max(width, int(codes.max(initial=-1)) + 1)
-    total = np.zeros(width, np.int64)
-    # Part by part, since numpy copies all codes to 64 bits first. Sums of whole numbers in floats
-    # are exact below 2**53.
-    for part in split_rows(len(codes), max(PART, width)):
-        total += np.bincount(codes[part], None if counts is None else counts[part], width).astype(
-            np.int64, copy=False
-        )
-    return total
+        return self.units.average_chance(among, self.of, self.sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +167,7 @@ class ClassifiedRecords:
     known : by what they are told apart.
     engine : where they are.
     rows : rows that stand for the records in `known`.
-    classes : the classes of these rows. Their sizes are persons, where these have several rows.
+    classes : the classes of these rows.
     """
 
     data: Dataset
@@ -254,29 +201,14 @@ class ClassifiedRecords:
                 _show(data, self.known).batch(self.known) for data in (rows.data, self.rows.data)
             ]
             of = self.classes.of[find_class_of_each(*cells)]
-        return rows.data, EquivalenceClasses(of, self.classes.sizes, rows.counts)
+        return rows.data, EquivalenceClasses(of, self.classes.sizes, rows.units)
 
 
 def classify_records(data: Dataset, known: Sequence[str], engine: Engine) -> ClassifiedRecords:
     """Group records by their cells in `known`, on any engine."""
     rows = engine.tabulate(data, known)
-    persons = _read_persons(data) if engine.in_memory else None
-    classes = find_equivalence_classes(rows.data, known, rows.counts, persons)
+    classes = find_equivalence_classes(rows.data, known, rows.units)
     return ClassifiedRecords(data, tuple(known), engine, rows, classes)
-
-
-def find_persons(data: Dataset) -> Integers | None:
-    """The person of each row; None where nobody has several, so that rows are persons."""
-    persons = _read_persons(data)
-    return None if persons is None else persons.astype(np.int64)
-
-
-def _read_persons(data: Dataset) -> Codes | None:
-    """The same in the memory of the data."""
-    persons = data.persons
-    if persons is None or persons.n_unique() == len(persons):
-        return None
-    return persons.to_numpy().view(np.int32)
 
 
 def _show(data: Dataset, names: Sequence[str]) -> Dataset:
@@ -285,16 +217,13 @@ def _show(data: Dataset, names: Sequence[str]) -> Dataset:
 
 
 def find_equivalence_classes(
-    data: Dataset,
-    known: Sequence[str],
-    counts: Integers | None = None,
-    persons: AnyIntegers | None = None,
+    data: Dataset, known: Sequence[str], units: Units | None = None
 ) -> EquivalenceClasses:
     """Group rows by their cells in `known`, compared as they stand.
 
     Missing is a value of its own. A release shows which code for "missing" a cell holds, so codes
-    are told apart. With nothing known, all records are one class. `counts` says how many records
-    each row stands for, `persons` whose each row is, where a person may have several.
+    are told apart. With nothing known, all records are one class. `units` says whom each row is
+    about; without, itself.
 
     Examples
     --------
@@ -306,17 +235,18 @@ def find_equivalence_classes(
     """
     from sfumato.kernels.trees.equivalence_classes import join_classes
 
-    rows, as_shown = len(data) if counts is None else len(counts), _show(data, known)
+    units, as_shown = units or Units(len(data)), _show(data, known)
     # Encoded one after the other, so that no more than one variable is in memory as codes.
     variables = (encode_unordered(as_shown.column(name)) for name in known)
-    return _list_classes(join_classes(variables, rows, counts), counts, persons)
+    return count_classes(join_classes(variables, len(units), units.counts), units)
 
 
-def _list_classes(
-    found: Classes, counts: Integers | None, persons: AnyIntegers | None
-) -> EquivalenceClasses:
-    classes = EquivalenceClasses(found.of, found.counts, counts, persons)
-    return classes if persons is None else replace(classes, sizes=classes.count_persons())
+def count_classes(found: Classes, units: Units) -> EquivalenceClasses:
+    """Classes that were found, with their units."""
+    sizes = found.counts
+    if not units.one_row_each:
+        sizes = units.count_groups(found.of, len(sizes))
+    return EquivalenceClasses(found.of, sizes, units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,17 +274,12 @@ class CellCodes:
             widths.append(width)
         return cls(cells, tuple(widths))
 
-    def classify(
-        self,
-        variables: Sequence[int],
-        counts: Integers | None = None,
-        persons: AnyIntegers | None = None,
-    ) -> EquivalenceClasses:
+    def classify(self, variables: Sequence[int], units: Units) -> EquivalenceClasses:
         """The classes of rows with equal cells in some of the variables, by their positions."""
         from sfumato.kernels.trees.equivalence_classes import find_classes
 
         chosen = list(variables)
         # All of them, as most often, need not be copied.
         cells = self.cells if chosen == list(range(len(self.cells))) else self.cells[chosen]
-        found = find_classes(cells, [self.widths[variable] for variable in chosen], counts)
-        return _list_classes(found, counts, persons)
+        found = find_classes(cells, [self.widths[variable] for variable in chosen], units.counts)
+        return count_classes(found, units)

@@ -147,7 +147,7 @@ def count_by_class(classes: EquivalenceClasses, codes: Codes, width: int) -> Cla
 
     classes, codes = classes.drop_repeats(codes)
     both = np.stack([classes.of, codes]).astype(np.int32, copy=False)
-    records = classes.counts
+    records = classes.units.counts
     if (codes < 0).any():
         both, records = both[:, codes >= 0], None if records is None else records[codes >= 0]
     pairs = group_equal(both, [len(classes), width], records)

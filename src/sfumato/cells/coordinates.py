@@ -10,7 +10,7 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import DataError
-from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.kernels.arrays import AnyIntegers, Floats, Integers, Mask
 from sfumato.schema.inference.coordinates import HIGHEST_LATITUDE, HIGHEST_LONGITUDE
 
 EARTH_KM = 6371.0088
@@ -146,13 +146,6 @@ def find_area(outer: Floats, inner: float) -> Floats:
     return area
 
 
-def number_owners(data: Dataset) -> Integers:
-    """A number for each row's person; without persons each row is its own."""
-    if data.persons is None:
-        return np.arange(len(data))
-    return data.persons.to_numpy().astype(np.int64)
-
-
 def number_alike(data: Dataset, names: list[str]) -> Integers:
     """The same number for rows with the same values of some variables."""
     if not names:
@@ -177,7 +170,7 @@ def find_ring_radii(
     latitude: Floats,
     longitude: Floats,
     known: Mask,
-    owners: Integers,
+    owners: AnyIntegers,
     strata: Integers,
     *,
     k: int,

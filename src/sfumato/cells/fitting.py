@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.cells.boxes import Boxes
-from sfumato.cells.classes import COMPARED, EquivalenceClasses, count_codes, count_distinct
+from sfumato.cells.classes import COMPARED, count_classes
 from sfumato.kernels.arrays import Array, Codes, Integers, Mask
 from sfumato.kernels.trees.box_cells import COVERED, OPEN, UNDECIDED, Cells
+from sfumato.units import Units
 
 if TYPE_CHECKING:
     from sfumato.kernels.trees.equivalence_classes import Classes
@@ -33,30 +33,23 @@ class Fitting:
     persons : of how many persons the true values fit each record at least, whatever they are: as
         many as have records that stand for nothing else.
     exact : whether `sizes` are not bounds from below but the numbers themselves.
-    counts : how many records each row stands for; None: one each.
-    owners : whose each row is, where persons have several: all numbers are of persons then, each by
-        the row that hides least. None: a record is a person.
+    units : whom each row is about: all numbers are of units, each by the row that hides least.
     """
 
     status: Array
     sizes: Integers
     persons: Integers
     exact: bool
-    counts: Integers | None = None
-    owners: Integers | None = None
+    units: Units
 
     def count(self, rows: Mask) -> int:
-        """How many records some rows stand for."""
-        if self.owners is not None:
-            return count_distinct(self.owners[rows])
-        return int(rows.sum() if self.counts is None else self.counts[rows].sum())
+        """How many units some rows are about."""
+        return self.units.count_among(rows)
 
     @property
     def records(self) -> int:
-        """How many records there are."""
-        if self.owners is not None:
-            return count_distinct(self.owners)
-        return len(self.status) if self.counts is None else int(self.counts.sum())
+        """How many units there are."""
+        return self.units.count
 
     @property
     def unique(self) -> int:
@@ -106,17 +99,11 @@ class Fitting:
         return self._mean_inverse(self.persons)
 
     def _mean_inverse(self, sizes: Integers) -> float:
-        if self.owners is not None:
-            worst = np.zeros(int(self.owners.max()) + 1)
-            np.maximum.at(worst, self.owners, 1 / sizes)
-            return math.fsum(worst) / self.records
         distinct, of = np.unique(sizes, return_inverse=True)
-        return math.fsum(count_codes(of.ravel(), self.counts) / distinct) / self.records
+        return self.units.average_chance(distinct, of.ravel())
 
 
-def find_fitting(
-    boxes: Boxes, names: Sequence[str], *, budget: int, owners: Integers | None = None
-) -> Fitting:
+def find_fitting(boxes: Boxes, names: Sequence[str], *, budget: int, units: Units) -> Fitting:
     """Look which records others cover, by some of the variables that were read.
 
     The number that fit in the worst case is the least number of boxes over any point of the
@@ -125,7 +112,7 @@ def find_fitting(
     that fits at every point. For a record that no other hides, and for one of single values
     among nested cells, the bound is the number itself.
 
-    Where persons have several rows (`owners`), a person hides another if one of their boxes
+    Where persons have several rows, a person hides another if one of their boxes
     contains all of the other's.
     """
     from sfumato.kernels.trees.boxes import find_covered
@@ -135,8 +122,8 @@ def find_fitting(
     tables = [boxes.tables[row] for row in rows]
     unchanged = rows == list(range(len(boxes.names)))
     cells = boxes.cells if unchanged else np.ascontiguousarray(boxes.cells[rows])
-    if owners is not None:
-        return _find_fitting_persons(cells, tables, owners)
+    if not units.one_row_each:
+        return _find_fitting_persons(cells, tables, units)
     # A record is hidden where other boxes together cover its own.
     status = find_covered(cells, tables, budget=budget, records=boxes.counts)
     equal = find_classes(cells, [len(table) for table in tables], boxes.counts)
@@ -145,16 +132,16 @@ def find_fitting(
         (equal.counts, equal.counts) if disjoint else _count_nested(cells, tables, status, equal)
     )
     sizes = np.maximum(containing[equal.of], np.where(status == COVERED, 2, 1))
-    return Fitting(status, sizes, contained[equal.of], disjoint, boxes.counts)
+    return Fitting(status, sizes, contained[equal.of], disjoint, units)
 
 
-def _find_fitting_persons(cells: Codes, tables: Sequence[Cells], owners: Integers) -> Fitting:
+def _find_fitting_persons(cells: Codes, tables: Sequence[Cells], units: Units) -> Fitting:
     """The same for persons who may have several rows."""
     from sfumato.kernels.trees.equivalence_classes import find_classes
 
     equal = find_classes(cells, [len(table) for table in tables])
-    classes = EquivalenceClasses(equal.of, equal.counts, persons=owners)
-    containing = contained = classes.count_persons()
+    classes = count_classes(equal, units)
+    containing = contained = classes.sizes
     disjoint = all(table.disjoint for table in tables)
     if not disjoint and len(equal.first) <= COMPARED:
         contains = np.ones((len(equal.first),) * 2, bool)
@@ -163,7 +150,7 @@ def _find_fitting_persons(cells: Codes, tables: Sequence[Cells], owners: Integer
         containing, contained = (classes.count_united(way) for way in (contains.T, contains))
     sizes = containing[equal.of]
     status = np.where(sizes > 1, COVERED, OPEN)
-    return Fitting(status, sizes, contained[equal.of], disjoint, owners=owners)
+    return Fitting(status, sizes, contained[equal.of], disjoint, units)
 
 
 def _compare_cells(table: Cells) -> Mask:

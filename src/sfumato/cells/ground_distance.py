@@ -14,7 +14,6 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.cells.classes import count_codes
 from sfumato.cells.confidential import ConfidentialVariable
 from sfumato.cells.notation import RANGE, SET, format_value, infer_cell_type
 from sfumato.data import Dataset
@@ -22,6 +21,7 @@ from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Codes, Integers
 from sfumato.schema import Column, Schema
 from sfumato.schema.hierarchies import Hierarchy
+from sfumato.units import count_codes
 
 Distance = Literal["auto", "ordered", "equal", "hierarchical"]
 Settled = Literal["ordered", "equal", "hierarchical"]

@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.notation import WILDCARD, group_members
-from sfumato.kernels.arrays import Integers
 from sfumato.kernels.itemsets import ItemRows
 from sfumato.schema import Column, Schema
+from sfumato.units import Units
 
 LISTS = "lists"
 DELIMITER = ";"
@@ -55,9 +55,7 @@ class ItemLists:
     rows: ItemRows
 
 
-def read_items(
-    items: pl.Series, counts: Integers | None = None, owners: Integers | None = None
-) -> ItemLists:
+def read_items(items: pl.Series, units: Units) -> ItemLists:
     """Number the items of lists that `split_items` has made."""
     lengths = items.list.len().to_numpy().astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -65,19 +63,20 @@ def read_items(
     flat = items.filter(pl.Series(lengths > 0)).explode().cast(pl.String)
     names = flat.unique().sort()
     codes = flat.replace_strict(names, pl.Series(np.arange(len(names))), return_dtype=pl.Int64)
-    rows = ItemRows(starts, codes.to_numpy().astype(np.int64), len(names), counts, owners)
+    rows = ItemRows(starts, codes.to_numpy().astype(np.int64), len(names), units)
     return ItemLists(tuple(names.to_list()), rows)
 
 
-def unite_lists(lists: ItemRows) -> ItemRows:
-    """One list for each person: all items of all their lists."""
-    assert lists.owners is not None  # noqa: S101 - the caller has looked
-    people = int(lists.owners.max(initial=-1)) + 1
-    owners = np.repeat(lists.owners, lists.lengths)
+def list_readings(lists: ItemRows) -> list[ItemRows]:
+    """The lists, and one list for each person, where these have several: all items of all."""
+    if lists.units.one_row_each:
+        return [lists]
+    people = int(lists.units.numbers.max(initial=-1)) + 1
+    owners = np.repeat(lists.units.numbers, lists.lengths)
     pairs = np.unique(owners * np.int64(max(lists.width, 1)) + lists.items)
     owner, items = np.divmod(pairs, max(lists.width, 1))
     starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=people))])
-    return ItemRows(starts, items, lists.width)
+    return [lists, ItemRows(starts, items, lists.width, Units(people))]
 
 
 def expand_groups(lists: ItemLists, column: Column) -> ItemRows:
@@ -111,4 +110,4 @@ def expand_groups(lists: ItemLists, column: Column) -> ItemRows:
     pairs = np.unique(row_of * np.int64(max(len(kinds), 1)) + expanded)
     row, items = np.divmod(pairs, max(len(kinds), 1))
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(rows)))])
-    return ItemRows(starts, items, len(kinds), rows.counts, rows.owners)
+    return ItemRows(starts, items, len(kinds), rows.units)

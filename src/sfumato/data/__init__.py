@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from sfumato.data.identity import Identity, Persons, identify, number_persons
@@ -18,6 +17,7 @@ from sfumato.io import frames
 from sfumato.kernels.arrays import Positions
 from sfumato.progress import Progress, part_of
 from sfumato.schema import Column, Role, Schema
+from sfumato.units import Units
 
 if TYPE_CHECKING:
     from sfumato.io import Reading, Source
@@ -57,7 +57,7 @@ class Dataset:
             return Stream.of(self).records
         if frames.is_distributed(frame):
             return self._row_count
-        return frame.height if isinstance(frame, pl.DataFrame) else len(frames.wrap(frame))
+        return _count_rows(frame)
 
     @cached_property
     def _row_count(self) -> int:
@@ -88,23 +88,25 @@ class Dataset:
         )
 
     @cached_property
-    def persons(self) -> pl.Series | None:
-        """For each row the number of the person it belongs to; None where a row is a person.
+    def units(self) -> Units:
+        """Whom each row is about: itself, or a person who may have several rows.
 
-        They are known where a variable has the role "person", and are kept when it is dropped or
-        replaced by pseudonyms. The numbers, from 0, mean nothing else.
+        Persons are known where a variable has the role "person", and are kept when it is dropped or
+        replaced by pseudonyms. Their numbers, from 0, mean nothing else.
 
         Examples
         --------
         >>> visits = pl.DataFrame({"patient": ["a", "b", "a"], "age": [30, 41, 31]})
         >>> data = Dataset(visits, Schema({"patient": "person"})).without(["patient"])
-        >>> data.persons[0] == data.persons[2], data.persons.n_unique()
+        >>> bool(data.units.numbers[0] == data.units.numbers[2]), data.units.count
         (True, 2)
         """
         given_persons = None if self.given_identity is None else self.given_identity.persons
         persons = self._number_persons() if given_persons is None else given_persons
-        # The same memory, under another name.
-        return None if persons is None else pl.Series("person", persons.numbers.view(np.uint32))
+        if persons is not None:
+            return Units.of(persons.numbers)
+        here = frames.is_in_memory(self.frame)
+        return Units(_count_rows(self.frame) if here else partial(len, self))
 
     def _number_persons(self) -> Persons | None:
         person = self.schema.person
@@ -182,6 +184,11 @@ class Dataset:
     def like(self, made: pl.DataFrame) -> Any:
         """A frame of ours in the library of this dataset's frame."""
         return frames.convert_like(self.frame, made)
+
+
+def _count_rows(frame: Any) -> int:
+    """How many records a frame in memory has."""
+    return frame.height if isinstance(frame, pl.DataFrame) else len(frames.wrap(frame))
 
 
 def find_missing_codes(values: pl.Series, column: Column) -> pl.Series | None:

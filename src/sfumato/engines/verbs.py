@@ -15,6 +15,7 @@ from sfumato.engines.summaries import Derive, Summary
 from sfumato.kernels.arrays import AnyIntegers, Integers, Mask
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Column, Schema
+from sfumato.units import Units
 
 RowFunction = Callable[[pl.DataFrame, Draws | None], pl.DataFrame]
 """A batch of records in, new or replaced columns of the same records out."""
@@ -81,6 +82,13 @@ class Rows:
     def total(self) -> int:
         """How many records they stand for."""
         return len(self.data) if self.counts is None else int(self.counts.sum())
+
+    @property
+    def units(self) -> Units:
+        """Whom each row is about. Persons with several rows are told apart in memory only."""
+        if self.counts is None:
+            return self.data.units
+        return Units.standing_for(len(self.counts), self.counts)
 
     def show_records(self, table: pl.DataFrame) -> Any:
         """What a table says of each record; None where a row stands for several."""

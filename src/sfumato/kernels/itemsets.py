@@ -11,10 +11,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.kernels.arrays import Integers
+
+if TYPE_CHECKING:
+    from sfumato.units import Units
 
 _AT_ONCE = 8_000_000
 """Combinations in memory at the same time, about."""
@@ -33,15 +37,13 @@ class ItemRows:
     starts : where each list begins, and the end.
     items : the items of all lists, rising within each.
     width : how many different items there are.
-    counts : how many records each list stands for; None: one each.
-    owners : the person of each list, from 0 on; None: a record is a person.
+    units : whom each list is about.
     """
 
     starts: Integers
     items: Integers
     width: int
-    counts: Integers | None = None
-    owners: Integers | None = None
+    units: Units
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -59,7 +61,7 @@ class Itemsets:
     Parameters
     ----------
     items : a row per combination, its items rising.
-    support : how many records or persons have all of them.
+    support : how many units have all of them.
     rows : a list that has them: the first.
     """
 
@@ -82,7 +84,8 @@ def count_itemsets(lists: ItemRows, size: int) -> Iterator[Itemsets]:
 
     Examples
     --------
-    >>> lists = ItemRows(np.array([0, 2, 4, 5]), np.array([0, 1, 0, 1, 1]), 2)
+    >>> from sfumato.units import Units
+    >>> lists = ItemRows(np.array([0, 2, 4, 5]), np.array([0, 1, 0, 1, 1]), 2, Units(3))
     >>> [(part.items.tolist(), part.support.tolist()) for part in count_itemsets(lists, 2)]
     [([[0, 1]], [2])]
     """
@@ -132,17 +135,8 @@ def _divide_items(tables: dict[int, Integers], width: int, size: int) -> Iterato
 
 def _add_up(codes: Integers, rows: Integers, lists: ItemRows, size: int) -> Itemsets:
     """Each combination once: how many have it, and a list that does."""
-    if lists.owners is not None:
-        # A person counts once, however many lists of theirs have the combination.
-        order = np.lexsort((lists.owners[rows], codes))
-        codes, rows = codes[order], rows[order]
-        owners = lists.owners[rows]
-        new = np.ones(len(codes), bool)
-        new[1:] = (codes[1:] != codes[:-1]) | (owners[1:] != owners[:-1])
-        codes, rows = codes[new], rows[new]
     distinct, first, of = np.unique(codes, return_index=True, return_inverse=True)
-    weights = None if lists.counts is None or lists.owners is not None else lists.counts[rows]
-    support = np.bincount(of.ravel(), weights, len(distinct)).astype(np.int64)
+    support = lists.units.take(rows).count_groups(of.ravel(), len(distinct))
     items = np.empty((len(distinct), size), np.int64)
     rest = distinct
     for position in range(size - 1, -1, -1):

@@ -15,7 +15,6 @@ from sfumato.cells.coordinates import (
     find_ring_radii,
     move_places,
     number_alike,
-    number_owners,
     read_density,
     read_places,
     round_up,
@@ -142,7 +141,7 @@ class DisplaceCoordinates(Method):
         self, data: Dataset, fitted: Fitted, latitude: Floats, longitude: Floats, known: Mask
     ) -> Floats:
         """The outer radius of each row in km, the same in all rows of a person."""
-        owners = number_owners(data)
+        owners = data.units.numbers
         if self.persons_per_km2 is None:
             strata = number_alike(data, fitted["alike"])
             radii = find_ring_radii(
@@ -208,9 +207,9 @@ def _report_lost(lost: int, known: int, names: list[str], k: int) -> None:
 
 def _warn_of_shared_places(data: Dataset, latitude: Floats, longitude: Floats, known: Mask) -> None:
     """Say so where many persons have one and the same place, such as a hospital."""
-    owners = number_owners(data)[known]
-    if len(owners) == 0 or data.persons is None:
+    if data.units.one_row_each:
         return
+    owners = data.units.numbers[known]
     homes = pl.DataFrame({"north": latitude, "east": longitude, "owner": owners}).unique()
     several = homes.filter(pl.len().over("owner") > 1)
     if not len(several):

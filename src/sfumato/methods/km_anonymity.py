@@ -14,9 +14,9 @@ from sfumato.cells.item_lists import (
     DELIMITER,
     LISTS,
     find_lists,
+    list_readings,
     read_items,
     split_items,
-    unite_lists,
 )
 from sfumato.cells.notation import WILDCARD
 from sfumato.data import Dataset
@@ -30,6 +30,7 @@ from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
 from sfumato.schema.hierarchies import Hierarchy
+from sfumato.units import Units
 
 _LEFT_OUT = ""
 """What an item becomes that is left out of every list."""
@@ -123,19 +124,17 @@ class KmAnonymity(RowWise):
         if has_persons(data):
             pairs = engine.distinct(attach_persons(data, engine), [PERSON, name])
             persons = pairs.values[PERSON]
-            owners = persons.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
-            owners = np.unique(owners, return_inverse=True)[1].ravel().astype(np.int64)
-            cells, counts, total = pairs.values[name], None, persons.n_unique()
+            numbers = persons.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
+            units = Units.of(np.unique(numbers, return_inverse=True)[1].ravel())
         else:
-            combined = engine.distinct(data, [name])
-            cells, counts, owners = combined.values[name], combined.counts, None
-            total = int(counts.sum())
-        if total < self.k:
+            pairs = engine.distinct(data, [name])
+            units = Units.standing_for(len(pairs), pairs.counts)
+        if units.count < self.k:
             raise MethodError(
-                f"No items can fit k records: k is {self.k}, there are {total}.",
+                f"No items can fit k records: k is {self.k}, there are {units.count}.",
                 hint="take a smaller k.",
             )
-        lists = read_items(split_items(cells, self.delimiter), counts, owners)
+        lists = read_items(split_items(pairs.values[name], self.delimiter), units)
         state = _State.of(lists.names, data.schema[name], self.how)
         self._require_names(name, state)
         size = 1
@@ -158,9 +157,8 @@ class KmAnonymity(RowWise):
     def _mend(self, lists: ItemRows, state: _State, size: int, name: str) -> bool:
         """Change some items of the combinations that fit too few; False where there are none."""
         current = state.recode(lists)
-        readings = [current] if current.owners is None else [current, unite_lists(current)]
         broken: list[Integers] = []
-        for reading in readings:
+        for reading in list_readings(current):
             if count_combinations(reading, size) > MOST or reading.width**size >= LARGEST:
                 raise MethodError(
                     f"The lists of '{name}' have too many combinations of {size} items.",
@@ -197,7 +195,7 @@ class KmAnonymity(RowWise):
 
 
 def _count_persons(lists: ItemRows) -> Integers:
-    """How many records or persons have each token."""
+    """How many units have each token."""
     counts = np.zeros(lists.width, np.int64)
     for part in count_itemsets(lists, 1):
         counts[part.items[:, 0]] = part.support
@@ -269,7 +267,7 @@ class _State:
         pairs = np.unique(row * np.int64(width) + new)
         row, new = np.divmod(pairs, width)
         starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(lists)))])
-        return ItemRows(starts, new, len(self.tokens), lists.counts, lists.owners)
+        return ItemRows(starts, new, len(self.tokens), lists.units)
 
     def change(self, violating: Integers, persons: Integers) -> None:
         """Change items until each of these combinations has one that was changed.

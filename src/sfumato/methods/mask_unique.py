@@ -199,10 +199,7 @@ class MaskUnique(Method):
 
     def _count(self, data: Dataset, names: tuple[str, ...], engine: Engine) -> Combinations:
         """The rows that differ, and how many records or persons have each."""
-        shown = _show(data, names)
-        if has_persons(shown):
-            return count_alike(shown, names, engine, self.name)
-        return engine.distinct(shown, names)
+        return count_alike(_show(data, names), names, engine, self.name)
 
     def _mask(
         self, distinct: Combinations, texts: pl.DataFrame, schema: Schema, fitted: Fitted

@@ -39,10 +39,9 @@ from sfumato.methods.noise_tiers import (
 )
 from sfumato.methods.persons import (
     BY_PERSON,
-    count_persons,
+    count_units,
     describe_draws_by,
     draw_for_variable,
-    has_persons,
     list_once,
     mark_constant,
 )
@@ -248,12 +247,7 @@ class Misclassify(RowWise):
         self, name: str, data: Dataset, engine: Engine, key: Key | None
     ) -> dict[str, Any]:
         column = data.schema[name]
-        names = [*self.strata, name]
-        distinct = (
-            count_persons(data, names, engine)
-            if has_persons(data)
-            else engine.distinct(data, names)
-        )
+        distinct = count_units(data, [*self.strata, name], engine)
         levels, declared = find_levels(
             name, column, distinct, most=MOST, ordered=self.towards == "near"
         )

@@ -46,9 +46,7 @@ class Constancy(NamedTuple):
 
 def has_persons(data: Dataset) -> bool:
     """Whether rows belong to persons, who may have several."""
-    if data.schema.person is not None:
-        return True
-    return frames.is_in_memory(data.frame) and data.identity.persons is not None
+    return data.schema.person is not None or data.units.declared
 
 
 def draw_by_person(draws: Draws, named: pl.Series | None) -> Draws:
@@ -87,8 +85,8 @@ def draw_for_variable(
 
 def attach_persons(data: Dataset, engine: Engine) -> Dataset:
     """The data with a column `PERSON` that is the same in all rows of a person."""
-    if engine.in_memory and data.persons is not None:
-        return data.with_columns(pl.DataFrame([data.persons.alias(PERSON)]))
+    if engine.in_memory and data.units.declared:
+        return data.with_columns(pl.DataFrame({PERSON: data.units.numbers}))
     person = data.schema.person or ""
 
     def spell_person(batch: pl.DataFrame, draws: Draws | None) -> pl.DataFrame:
@@ -230,13 +228,15 @@ def _count_persons(batch: pl.DataFrame) -> list[tuple[int, int]]:
     ]
 
 
-def count_persons(data: Dataset, names: Sequence[str], engine: Engine) -> Combinations:
-    """The combinations of some variables, and how many persons have each: everybody counts once.
+def count_units(data: Dataset, names: Sequence[str], engine: Engine) -> Combinations:
+    """The combinations of some variables, and how many units have each: everybody counts once.
 
     Whoever has several counts for the commonest of theirs, so that a group of them has at least as
     many persons as are counted for all of them together. A missing value of the last variable
     counts nobody.
     """
+    if not has_persons(data):
+        return engine.distinct(data, names)
     pairs = engine.distinct(attach_persons(data, engine), [PERSON, *names])
     columns = [f"{_CHANGES}_{position}" for position in range(len(names))]
     rows = pl.DataFrame(
@@ -258,10 +258,12 @@ def count_persons(data: Dataset, names: Sequence[str], engine: Engine) -> Combin
 
 
 def count_alike(data: Dataset, names: Sequence[str], engine: Engine, owner: str) -> Combinations:
-    """The combinations of some variables, and how many persons have each.
+    """The combinations of some variables, and how many units have each.
 
     Fail where a person has several: no combination stands for a person then.
     """
+    if not has_persons(data):
+        return engine.distinct(data, names)
     pairs = engine.distinct(attach_persons(data, engine), [PERSON, *names])
     if pairs.values[PERSON].n_unique() < len(pairs):
         changing = [
@@ -281,10 +283,7 @@ def count_alike(data: Dataset, names: Sequence[str], engine: Engine, owner: str)
 
 def refuse_persons(data: Dataset, owner: str, hint: str) -> None:
     """Refuse data in which a person has several rows, for a method whose k counts rows."""
-    persons = data.persons if frames.is_in_memory(data.frame) else None
-    if persons is None and data.schema.person is None:
-        return
-    if persons is None or persons.n_unique() < len(persons):
+    if has_persons(data) and not (frames.is_in_memory(data.frame) and data.units.one_row_each):
         raise MethodError(
             f"{owner} would count rows, and a person may have several.",
             hint=hint,

@@ -25,7 +25,7 @@ from sfumato.methods._recoding.grouping import (
     redeclare_groups,
     sort_integers,
 )
-from sfumato.methods.persons import count_persons, has_persons
+from sfumato.methods.persons import count_units
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -113,12 +113,13 @@ class Recode(RowWise):
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """For each variable what becomes of its values, where that depends on the data."""
         data.schema.require(self.variables)
-        by_person = self.fewest is not None and has_persons(data)
         return {
             name: self._fit_variable(
                 name,
                 data.schema[name],
-                count_persons(data, [name], engine) if by_person else engine.distinct(data, [name]),
+                engine.distinct(data, [name])
+                if self.fewest is None
+                else count_units(data, [name], engine),
             )
             for name in self.variables
         }

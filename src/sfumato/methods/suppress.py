@@ -133,11 +133,7 @@ class Suppress(Method):
         del fitted, chance
         names = self.touches(data.schema)
         shown = self._as_outsider(data, names)
-        distinct = (
-            count_alike(shown, names, engine, self.name)
-            if has_persons(shown)
-            else engine.distinct(shown, names)
-        )
+        distinct = count_alike(shown, names, engine, self.name)
         mask = self._find_mask(names, distinct.values, distinct.counts)
         used = [column for column in range(len(names)) if mask[:, column].any()]
         if not used:

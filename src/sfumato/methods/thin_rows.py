@@ -70,9 +70,9 @@ class ThinRows(Method):
         del fitted, engine
         if chance is None:
             raise MethodError("Thinning needs a key.", hint="pass key=…, or leave it to protect.")
-        if data.persons is None:
+        if data.units.one_row_each:
             return data
-        persons = data.persons.to_numpy().astype(np.int64)
+        persons = data.units.numbers
         draws = Draws(chance.key, chance.step, data.identity)
         order = np.lexsort([draws.lasting("rows", self.name, np.zeros(len(data))), persons])
         if self.variables:

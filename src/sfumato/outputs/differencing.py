@@ -102,9 +102,8 @@ class OutputPopulation:
 
     def by_person(self) -> OutputPopulation:
         """The same records, each under the hash under which it was first seen."""
-        if self.persons is None:
-            return self
-        return replace(self, records=self.records.with_columns(self.persons.alias(_ID)))
+        by_person = self.records.with_columns(pl.Series(_ID, self.get_persons()))
+        return replace(self, records=by_person)
 
     @property
     def ways(self) -> list[str]:
@@ -118,10 +117,9 @@ class OutputPopulation:
 
     def write(self, path: Path) -> None:
         """Store it in a file."""
-        persons = self.records[_ID] if self.persons is None else self.persons
         firsts = self.records[_ID] if self.first_copies is None else self.first_copies
         table = self.records.with_columns(
-            persons.alias(_PERSON),
+            pl.Series(_PERSON, self.get_persons()),
             firsts.alias(_FIRST),
             *(column.alias(f"{_CELL}{column.name}") for column in self.cells),
         )

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.arrays import Floats, Integers
+from sfumato.outputs.contributors import ALONE, Contributors
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.units import ALONE, Units
 from sfumato.progress import current_progress
 
 FIVE = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -62,7 +62,7 @@ def safe_quantiles(
     at: Sequence[float] = FIVE,
     k: int = 3,
     step: float | None = None,
-    units: Units = ALONE,
+    units: Contributors = ALONE,
 ) -> Quantiles:
     """Quantiles that are means of k neighbouring records each, rounded to a coarse grid.
 
@@ -107,7 +107,7 @@ def safe_quantiles(
 
 
 def _average_units(
-    values: Floats, quantiles: Sequence[float], k: int, step: float | None, units: Units
+    values: Floats, quantiles: Sequence[float], k: int, step: float | None, units: Contributors
 ) -> Quantiles:
     order = units.sort(values)
     ordered, whose = values[order], units.take(order)
@@ -122,7 +122,9 @@ def _average_units(
     return Quantiles(tuple(snap_to_grid(mean, step) for mean in average(quantiles)), step)
 
 
-def find_unit_windows(units: Units, records: int, shares: Sequence[float], k: int) -> list[slice]:
+def find_unit_windows(
+    units: Contributors, records: int, shares: Sequence[float], k: int
+) -> list[slice]:
     """The records of k units around each quantile, which share none and no extreme.
 
     Parameters
@@ -154,7 +156,7 @@ def find_unit_windows(units: Units, records: int, shares: Sequence[float], k: in
     return downwards[::-1]
 
 
-def find_nearest(rank: float, start: int, stop: int, k: int, units: Units) -> slice | None:
+def find_nearest(rank: float, start: int, stop: int, k: int, units: Contributors) -> slice | None:
     """The records nearest to a rank that are of k units; None where there are not so many.
 
     Parameters
@@ -166,7 +168,7 @@ def find_nearest(rank: float, start: int, stop: int, k: int, units: Units) -> sl
 
     Examples
     --------
-    >>> find_nearest(2.0, 0, 5, 2, Units((np.array([0, 1, 1, 1, 2]),)))
+    >>> find_nearest(2.0, 0, 5, 2, Contributors((np.array([0, 1, 1, 1, 2]),)))
     slice(0, 4, None)
     """
     rows = np.arange(start, max(stop, start))

@@ -206,16 +206,14 @@ def warn_of_shared_persons(data: Dataset, rules: Rules | None = None) -> tuple[s
     """
     if not frames.is_in_memory(data.frame):
         return _warn_by_counts(data)
-    persons, names = data.persons, data.schema.having("direct")
-    counted = persons is not None and rules is not None and rules.unit != "records"
-    if counted:
-        return ()
-    if persons is None and not names:
+    names = data.schema.having("direct")
+    if data.units.declared:
+        counted = data.units.one_row_each or (rules is not None and rules.unit != "records")
+        return () if counted else (_SHARED,)
+    if not names:
         return _warn_of_undeclared_persons(data)
-    known = data.batch(names).drop_nulls() if persons is None else persons.to_frame()
-    if known.n_unique() == known.height:
-        return ()
-    return (_SHARED,)
+    known = data.batch(names).drop_nulls()
+    return () if known.n_unique() == known.height else (_SHARED,)
 
 
 def _warn_of_undeclared_persons(data: Dataset) -> tuple[str, ...]:

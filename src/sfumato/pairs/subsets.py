@@ -13,9 +13,9 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.cells.classes import count_codes
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.pairs.alignment import FEWEST_TO_FIT, rescale_released
+from sfumato.units import count_codes
 
 _EFFORT = 20_000_000
 """Subsets times patterns that are gone through; beyond it the search is greedy."""

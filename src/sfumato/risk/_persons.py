@@ -11,29 +11,21 @@ from sfumato.cells.classes import COMPARED, EquivalenceClasses
 from sfumato.data import Dataset
 from sfumato.evidence import Audience, Subject
 from sfumato.kernels.arrays import AnyIntegers, Codes, Integers
+from sfumato.units import Units
 
-COUNTS_PERSONS = (
-    "A person may have several rows. Class sizes and shares count persons, each of them once, and "
-    "by the row that gives away the most."
-)
 BY_PERSON = (
     "Somebody may look at one value of each person only: targets are checked against the worst "
     "choice."
 )
 
 
-def describe_persons(classes: EquivalenceClasses) -> tuple[str, ...]:
-    """The assumption that goes with persons who have several rows."""
-    return () if classes.persons is None else (COUNTS_PERSONS,)
-
-
-def choose_audience(data: Dataset, subject: Subject, persons: AnyIntegers | None) -> Audience:
+def choose_audience(data: Dataset, subject: Subject, units: Units) -> Audience:
     """Who may see numbers of one data set: of a release everybody, if anybody could count them.
 
     Which rows are one person's stays inside where no released variable tells it, and so does what
     was counted by it.
     """
-    hidden = persons is not None and data.schema.person is None
+    hidden = not units.one_row_each and data.schema.person is None
     return "public" if subject == "released" and not hidden else "custodian"
 
 
@@ -48,11 +40,9 @@ def count_fitting_persons(
     of : the pattern of each class.
     classes : the classes, with the persons of their rows.
     """
-    assert classes.persons is not None  # noqa: S101 - the caller has looked
-    united = EquivalenceClasses(
-        of[classes.of].astype(np.int32), np.zeros(len(patterns), np.int64), persons=classes.persons
-    )
-    alike = united.count_persons()
+    of_rows = of[classes.of].astype(np.int32)
+    alike = classes.units.count_groups(of_rows, len(patterns))
+    united = EquivalenceClasses(of_rows, alike, classes.units)
     if len(patterns) > COMPARED:
         return alike, alike
     covers = np.ones((len(patterns), len(patterns)), bool)
@@ -82,19 +72,15 @@ def choose_readings(classes: EquivalenceClasses, codes: Codes) -> Iterator[Chose
     that is commonest there compared with all persons, which tells most about the class; and the
     least and the greatest. A missing value is chosen where there is no other.
     """
-    persons = classes.persons
-    if persons is None:
+    if classes.units.one_row_each:
         return
     width = int(codes.max(initial=0)) + 2
     # How many persons have each value, in a class and anywhere; missing is the first.
     shifted = codes.astype(np.int64) + 1
     pairs, pair_of = np.unique(classes.of * np.int64(width) + shifted, return_inverse=True)
-    within = EquivalenceClasses(pair_of.astype(np.int32).ravel(), pairs, persons=persons)
-    anywhere = EquivalenceClasses(
-        shifted.astype(np.int32), np.zeros(width, np.int64), persons=persons
-    )
-    common = within.count_persons()[within.of].astype(np.float64)
-    usual = anywhere.count_persons()[shifted]
+    pair_of = pair_of.ravel()
+    common = classes.units.count_groups(pair_of, len(pairs))[pair_of].astype(np.float64)
+    usual = classes.units.count_groups(shifted, width)[shifted]
     share = common / classes.sizes[classes.of]
     value = codes.astype(np.float64)
     scores = (common, share / usual, -value, value)

@@ -28,7 +28,7 @@ from sfumato.kernels.arrays import Mask
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._persons import choose_audience, describe_persons
+from sfumato.risk._persons import choose_audience
 from sfumato.risk.disclosure.class_scores import count_fewest_values
 from sfumato.risk.disclosure.evaluation import evaluate_predicate
 from sfumato.risk.disclosure.predicate import (
@@ -181,7 +181,7 @@ class AttributeDisclosure(Measure):
                 "disclosed_records": max(disclosure.table["disclosed_records"]),
                 **disclosure.details,
                 "records": records.rows.total,
-                **({} if classes.persons is None else {"persons": classes.total}),
+                **classes.units.details(),
                 "classes": len(classes),
                 "smallest_class": int(classes.sizes.min()),
                 "known": tuple(known),
@@ -189,11 +189,11 @@ class AttributeDisclosure(Measure):
             },
             assumptions=(
                 describe_known(known),
-                *describe_persons(classes),
+                *classes.units.describe(),
                 *disclosure.assumptions,
             ),
             warnings=(*disclosure.warnings, *warn_of_unknown_variables(known, combined)),
-            audience=choose_audience(data, subject, classes.persons),
+            audience=choose_audience(data, subject, classes.units),
         )
 
     def _disclose(self, records: ClassifiedRecords, subject: Subject) -> _Disclosure:
@@ -255,7 +255,8 @@ def _disclose_statement(
     """Whose class consists only of records that satisfy the statement."""
     evaluation = evaluate_predicate(data, predicate)
     surely = evaluation.surely
-    holding = classes.count(surely)
+    count = classes.units.count_among
+    holding = count(surely)
     if not holding:
         raise MeasureError(
             "No record satisfies the statement, so there is no share of them to take.",
@@ -275,9 +276,9 @@ def _disclose_statement(
     )
     details: dict[str, Any] = {
         "satisfying_records": holding,
-        "may_satisfy_records": classes.count(evaluation.possibly & ~evaluation.surely),
+        "may_satisfy_records": count(evaluation.possibly & ~evaluation.surely),
         "disclosed_records_if_all_that_may_satisfy_do": at_most,
-        "undecided_for_missing": classes.count(evaluation.unknown),
+        "undecided_for_missing": count(evaluation.unknown),
     }
     records = pl.DataFrame({"satisfies": surely, "disclosed": disclosing[classes.of]})
     # At worst it holds for all that may satisfy it, in classes where it is known to hold for some.
@@ -286,7 +287,7 @@ def _disclose_statement(
         return _Disclosure(names, table, records, details, (_WHERE,))
     caught = classes.are_all(surely | undecided) & ~classes.are_all(~surely)
     number = classes.count_in(caught)
-    more = classes.count(caught[classes.of] & undecided)
+    more = count(caught[classes.of] & undecided)
     details |= {
         f"attribute_disclosure{AT_WORST}": number / (holding + more),
         f"disclosed_records{AT_WORST}": number,
@@ -362,7 +363,7 @@ def _disclose_values(
     remarks: tuple[str, ...] = ()
     for name in names:
         rows_of, classes = records.read([name])
-        confidential = encode_confidential(rows_of, name, classes.counts)
+        confidential = encode_confidential(rows_of, name, classes.units.counts)
         remarks += confidential.remarks
         disclosing = _have_one_cell(confidential, classes)
         learned += disclosing
@@ -415,17 +416,13 @@ def _list_numbers(disclosed: int, records: int) -> dict[str, float]:
 def _have_one_value(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
     """For each class whether it shows a single value: what is missing may be that one."""
     both = count_by_class(classes, confidential.codes, len(confidential.distinct))
-    if classes.persons is not None:
-        # Of a person with several values anybody knows each that all persons of the class have.
-        present = confidential.codes >= 0
-        some = EquivalenceClasses(
-            classes.of[present], classes.sizes, persons=classes.persons[present]
-        )
-        shared: Mask = np.zeros(len(classes), bool)
-        shared[both.at[both.counts == some.count_persons()[both.at]]] = True
-        return shared
-    alone: Mask = np.bincount(both.at, minlength=len(classes)) == 1
-    return alone
+    # Of a person with several values anybody knows each that all persons of the class have.
+    having = classes.sizes
+    if confidential.missing:
+        having = classes.count_some(confidential.codes >= 0)
+    shared: Mask = np.zeros(len(classes), bool)
+    shared[both.at[both.counts == having[both.at]]] = True
+    return shared
 
 
 def _have_one_cell(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:

@@ -10,22 +10,20 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import find_persons
 from sfumato.cells.confidential import select_confidential
 from sfumato.cells.same_values import unite_texts
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Integers, Positions
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._persons import COUNTS_PERSONS
 from sfumato.risk.attacks.attacker_view import (
     VariableView,
-    sample_rows,
+    sample_units,
     view_release,
 )
 from sfumato.risk.attacks.inference import (
@@ -35,8 +33,8 @@ from sfumato.risk.attacks.inference import (
     rate_of_best_guess,
 )
 from sfumato.risk.attacks.outcomes import bound_share, mean_of
-from sfumato.risk.attacks.owners import average_rows, take_best
 from sfumato.risk.known import known_variables, require_records
+from sfumato.units import COUNTS_PERSONS, Units
 
 _TWO_SIDED = 1.959963984540054
 _FEWEST = 2
@@ -186,7 +184,7 @@ class AttributeInference(Measure):
 
     def _guess(self, original: Dataset, released: Dataset) -> Evidence:
         views, secrets, warnings = self._view(original, released)
-        members = self._members(views, secrets, find_persons(original))
+        members = self._members(views, secrets, original.units)
         by_distance, by_noise = (
             self._evidence(
                 original,
@@ -208,9 +206,11 @@ class AttributeInference(Measure):
         if not len(control):
             raise MeasureError("There is nobody in the control.", hint="hold some records out.")
         views, secrets, warnings = self._view(original, released)
-        members = self._members(views, secrets, find_persons(original))
+        members = self._members(views, secrets, original.units)
         known, truths = ([view.read(control) for view in group] for group in (views, secrets))
-        others = SecretOwners(known, truths, np.arange(len(control)), members=False)
+        others = SecretOwners(
+            known, truths, np.arange(len(control)), members=False, units=Units(len(control))
+        )
         by_distance, by_noise = (
             self._evidence(
                 original,
@@ -235,12 +235,11 @@ class AttributeInference(Measure):
         return views, secrets, (*warnings, *more)
 
     def _members(
-        self, views: list[VariableView], secrets: list[VariableView], owners: Integers | None
+        self, views: list[VariableView], secrets: list[VariableView], units: Units
     ) -> SecretOwners:
-        all_views = [*views, *secrets]
-        rows = sample_rows(all_views, owners, self.individuals)
+        rows = sample_units([*views, *secrets], units, self.individuals)
         known, truths = ([view.persons for view in group] for group in (views, secrets))
-        return SecretOwners(known, truths, rows, members=True, owners=owners)
+        return SecretOwners(known, truths, rows, members=True, units=units)
 
     def _infer(
         self,
@@ -269,12 +268,11 @@ class AttributeInference(Measure):
         texts: tuple[str, tuple[str, ...]],
     ) -> Evidence:
         paired = texts[0] is _LEFT_OUT
-        rows, owners = members.rows, members.owners
-        whose = None if owners is None else owners[rows]
-        total = len(original) if owners is None else len(np.unique(owners))
-        count = len(rows) if whose is None else len(np.unique(whose))
+        rows, total = members.rows, members.units.count
+        targets = members.units.take(rows)
+        count = targets.count
         table = [
-            self._row(view, mine, theirs, total, paired=paired, owners=whose)
+            self._row(view, mine, theirs, total, targets, paired=paired)
             for view, mine, theirs in zip(secrets, rates, controls, strict=True)
             if not np.isnan(mine).all() and not np.isnan(theirs).all()
         ]
@@ -310,7 +308,7 @@ class AttributeInference(Measure):
             },
             assumptions=(
                 texts[0],
-                *(() if owners is None else (COUNTS_PERSONS, _BY_ROWS)),
+                *targets.describe(COUNTS_PERSONS, _BY_ROWS),
                 *_ASSUMPTIONS,
             ),
             warnings=(*texts[1], *_list_warnings(worst)),
@@ -321,18 +319,18 @@ class AttributeInference(Measure):
         view: VariableView,
         rates: Floats,
         controls: Floats,
-        records: int,
+        total: int,
+        units: Units,
         *,
         paired: bool,
-        owners: Integers | None = None,
     ) -> dict[str, Any]:
         of_rows = rates, controls
-        rates = take_best(rates, owners)
-        controls = take_best(controls, owners if paired else None)
+        rates = units.reduce(np.fmax, rates)
+        controls = units.reduce(np.fmax, controls) if paired else controls
         mine, theirs = rates[~np.isnan(rates)], controls[~np.isnan(controls)]
         rate, control = mean_of(mine), mean_of(theirs)
         # Of those whose secret is not known nobody can say whether it would be guessed.
-        persons = records - len(rates) + len(mine)
+        persons = total - len(rates) + len(mine)
         low, high = bound_share(exact_sum(mine), len(mine), persons)
         # A normal interval: paired where the control guesses for the same persons.
         reach = _TWO_SIDED * _error(mine, theirs, paired=paired)
@@ -341,10 +339,10 @@ class AttributeInference(Measure):
         if len(mine) < persons and not reach:
             beyond += bound_share(0.0, len(mine), persons)[1]
         gain = rate - control
-        if owners is not None and paired:
+        if paired and not units.one_row_each:
             # With many rows somebody else's best guess is right too: that must not hide the gain.
             known = ~np.isnan(of_rows[0]) & ~np.isnan(of_rows[1])
-            by_row = average_rows((of_rows[0] - of_rows[1])[known], owners[known])
+            by_row = units.take(known).average((of_rows[0] - of_rows[1])[known])
             gain = max(gain, mean_of(by_row)) if len(by_row) else gain
         return {
             "variable": view.name,

@@ -13,18 +13,17 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.kernels.orders import order_by_content
 from sfumato.measure import AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._persons import COUNTS_PERSONS
 from sfumato.risk.attacks.distances import space
 from sfumato.risk.attacks.knowledge import Knowledge, knowledge
 from sfumato.risk.attacks.likelihood import BY_LIKELIHOOD, estimate_noise, weigh_by_noise
 from sfumato.risk.attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
-from sfumato.risk.attacks.owners import choose_targets, rank_persons, take_best
+from sfumato.risk.attacks.owners import choose_targets, rank_units
 
 _ASSUMPTIONS = (
     "The differences between release and original are noise that each key draws anew.",
@@ -128,14 +127,14 @@ class Averaging(Measure):
         known = knowledge(original, released, self.variables, owner=self.name)
         # Of nested tiers the best tells all that the others do: no further draw is averaged.
         noise = _estimate_noise(known) * math.sqrt(min(1.0, *(self.tiers or [1.0])))
-        owners = known.owners
-        of_rows = {many: self._attack(known, noise, many, owners) for many in (1, *self.releases)}
+        units = known.units
+        of_rows = {many: self._attack(known, noise, many) for many in (1, *self.releases)}
         below = {many: shares[_PLAIN][0] for many, shares in of_rows.items()}
         by_releases: dict[int, Found] = {
             many: {
                 words: (
-                    _drop_missing_shares(take_best(close, owners)),
-                    _drop_missing_shares(take_best(zero, owners)),
+                    _drop_missing_shares(units.reduce(np.fmax, close)),
+                    _drop_missing_shares(units.reduce(np.fmax, zero)),
                 )
                 for words, (close, zero) in by_attacker.items()
             }
@@ -149,7 +148,7 @@ class Averaging(Measure):
             subject="pair",
             value=value,
             interval=wilson(value, count),
-            sampled=None if count == known.count_persons() else (count, known.count_persons()),
+            sampled=None if count == units.count else (count, units.count),
             direction=self.direction,
             baseline=alone,
             records=original.like(
@@ -167,42 +166,28 @@ class Averaging(Measure):
                 "p": self.p,
                 "comparable_records": len(known.original),
                 "records": len(known.complete),
-                **({} if owners is None else {"persons": known.count_persons()}),
+                **units.details(),
                 "variables": tuple(known.names),
             },
-            assumptions=_ASSUMPTIONS if owners is None else (COUNTS_PERSONS, *_ASSUMPTIONS),
+            assumptions=(*units.describe(), *_ASSUMPTIONS),
             warnings=(*known.warnings, *_list_warnings(noise, known)),
         )
 
-    def _attack(
-        self, known: Knowledge, noise: Floats, releases: int, owners: Integers | None
-    ) -> Found:
+    def _attack(self, known: Knowledge, noise: Floats, releases: int) -> Found:
         """For each record Pr(h < p) and Pr(h = 0) after so many releases, by attacker."""
-        from sfumato.kernels.trees.ranks import ranks
-
         # The mean of n independent draws has noise of 1 / sqrt(n) of the size.
         averaged = known.original + noise / math.sqrt(releases)
         where = space(known, averaged, standardise=True, distance="euclidean", owner=self.name)
-        among = _draw(known.original, self.individuals)
+        among = _draw(known, self.individuals)
         weighed = weigh_by_noise(where, estimate_noise(known, where, averaged))
         by_attacker: Found = {}
         for words, attacker in {_PLAIN: where, **weighed}.items():
-            if owners is not None:
-                h = rank_persons(
-                    attacker.original,
-                    attacker.released,
-                    attacker.scale,
-                    owners,
-                    cap=self.p,
-                    among=choose_targets(owners),
-                )
-                by_attacker[words] = h.share_below(self.p), h.share_below(1)
-                continue
             try:
-                h = ranks(
+                h = rank_units(
                     attacker.original,
                     attacker.released,
                     attacker.scale,
+                    known.units,
                     among=among,
                     cap=self.p,
                     sizes=attacker.sizes,
@@ -241,12 +226,14 @@ class Averaging(Measure):
         return pl.DataFrame(rows)
 
 
-def _draw(original: Floats, most: int) -> Mask | None:
-    """The persons who are looked for, whatever the order of the records; None: all."""
-    if len(original) <= most:
+def _draw(known: Knowledge, most: int) -> Mask | None:
+    """The rows that are looked for, whatever the order of the records; None: all."""
+    if not known.units.one_row_each:
+        return choose_targets(known.units)
+    if len(known.original) <= most:
         return None
-    drawn = np.zeros(len(original), bool)
-    drawn[order_by_content(original.T)[:most]] = True
+    drawn = np.zeros(len(known.original), bool)
+    drawn[order_by_content(known.original.T)[:most]] = True
     return drawn
 
 

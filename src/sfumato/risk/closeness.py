@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import EquivalenceClasses, classify_records, count_codes
+from sfumato.cells.classes import EquivalenceClasses, classify_records
 from sfumato.cells.confidential import count_by_class, encode_confidential, select_confidential
 from sfumato.cells.ground_distance import Distance, GroundDistance, choose_ground_distance
 from sfumato.cells.same_values import TOLERANCE, unite_values
@@ -27,7 +27,6 @@ from sfumato.risk._persons import (
     choose_audience,
     choose_readings,
     describe_choice,
-    describe_persons,
 )
 from sfumato.risk.disclosure.class_scores import score_classes
 from sfumato.risk.disclosure.united import WorstReading
@@ -120,7 +119,7 @@ class Closeness(Measure):
         united = WorstReading(max)
         for name in names:
             rows_of, classes_of = records.read([name])
-            confidential = encode_confidential(rows_of, name, classes_of.counts)
+            confidential = encode_confidential(rows_of, name, classes_of.units.counts)
             by = choose_ground_distance(data, confidential, self.distance)
             far = distances(by, classes_of)
             worst = np.maximum(worst, far)
@@ -130,16 +129,11 @@ class Closeness(Measure):
             constant += [name] if len(by.counts) == 1 else []
             column = data.schema[name]
             numbers = _list_numbers(float(far.max()), rows[-1])
-            if classes_of.persons is not None:
-                for chosen in choose_readings(classes_of, by.codes):
-                    again = replace(
-                        by,
-                        codes=chosen.codes,
-                        counts=np.bincount(chosen.codes, None, len(by.counts)),
-                    )
-                    t = float(distances(again, chosen.classes).max())
-                    worst_of_person = {"closeness": t, "t": t}
-                    united.add(numbers, worst_of_person, describe_choice(name), BY_PERSON)
+            for chosen in choose_readings(classes_of, by.codes):
+                counts = np.bincount(chosen.codes, None, len(by.counts))
+                again = replace(by, codes=chosen.codes, counts=counts)
+                t = float(distances(again, chosen.classes).max())
+                united.add(numbers, {"closeness": t, "t": t}, describe_choice(name), BY_PERSON)
             if by.missing and len(by.counts) > 1:
                 united.add_reading_without_missing(
                     numbers, _measure_present(by, classes_of), confidential
@@ -177,13 +171,13 @@ class Closeness(Measure):
             },
             assumptions=(
                 describe_known(known),
-                *describe_persons(classes),
+                *classes.units.describe(),
                 *_ASSUMPTIONS,
                 *dict.fromkeys(remarks),
                 *united.assumptions,
             ),
             warnings=(*map(_describe_constant, constant), *united.warnings),
-            audience=choose_audience(data, subject, classes.persons),
+            audience=choose_audience(data, subject, classes.units),
         )
 
 
@@ -208,16 +202,10 @@ def _list_numbers(t: float, gains: Mapping[str, Any]) -> dict[str, float]:
 
 def _gains(by: GroundDistance, classes: EquivalenceClasses) -> dict[str, float]:
     """The beta and delta of the worst class and value; counts are multiplied as whole numbers."""
-    sizes, total, overall = classes.sizes, int(by.counts.sum()), by.counts
-    if classes.persons is not None:
-        present = by.codes >= 0
-        some = EquivalenceClasses(classes.of[present], sizes, persons=classes.persons[present])
-        sizes, total = some.count_persons(), some.total
-        by_code = EquivalenceClasses(by.codes[present], by.counts, persons=some.persons)
-        overall = by_code.count_persons()
-    elif (by.codes < 0).any():
-        of = np.where(by.codes >= 0, classes.of, -1)
-        sizes = count_codes(of, classes.counts, len(classes))
+    sizes, total, present = classes.sizes, classes.total, by.codes >= 0
+    if not present.all():
+        sizes, total = classes.count_some(present), classes.units.count_among(present)
+    overall = classes.units.count_groups(by.codes, len(by.counts))
     both = count_by_class(classes, by.codes, len(by.counts))
     observed = both.counts * total
     expected = sizes[both.at] * overall[both.code]

@@ -220,8 +220,8 @@ class Composition(Measure):
 
 def _number_persons(original: Dataset, positions: Positions) -> Integers:
     """A number for each person: several records of one identifier are one person."""
-    if original.persons is not None:
-        return original.persons.to_numpy().astype(np.int64)[positions]
+    if original.units.declared:
+        return original.units.numbers.astype(np.int64)[positions]
     identity = original.identity
     names = [name for name in identity.columns if name in original.columns]
     if identity.basis.startswith("content") or not names:

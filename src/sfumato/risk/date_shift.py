@@ -266,8 +266,8 @@ def _read_dates(
 
 def _number_persons(data: Dataset) -> Integers:
     """A number for each row's person, in an order that says nothing of the data."""
-    if data.persons is not None:
-        return data.persons.cast(pl.Int64).to_numpy()
+    if data.units.declared:
+        return data.units.numbers.astype(np.int64)
     digests = data.identity.digests
     numbers = np.empty(len(digests), np.int64)
     numbers[np.lexsort((digests[:, 1], digests[:, 0]))] = np.arange(len(digests))

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import EquivalenceClasses, classify_records, count_codes
+from sfumato.cells.classes import EquivalenceClasses, classify_records
 from sfumato.cells.confidential import (
     ConfidentialVariable,
     encode_confidential,
@@ -28,11 +28,11 @@ from sfumato.risk._persons import (
     choose_audience,
     choose_readings,
     describe_choice,
-    describe_persons,
 )
 from sfumato.risk.disclosure.class_scores import count_fewest_values, score_classes
 from sfumato.risk.disclosure.united import IN_SPELLING, WorstReading
 from sfumato.risk.known import describe_known, known_variables, require_records
+from sfumato.units import count_codes
 
 Reading = Literal["value", "none"]
 Kind = Literal["distinct", "entropy", "recursive"]
@@ -127,7 +127,7 @@ class Diversity(Measure):
         worst = WorstReading(min)
         for name in names:
             rows_of, classes_of = records.read([name])
-            confidential = encode_confidential(rows_of, name, classes_of.counts)
+            confidential = encode_confidential(rows_of, name, classes_of.units.counts)
             column = data.schema[name]
             scores = self._scores(confidential, classes_of, self.missing_confidential)
             fewest = np.minimum(fewest, scores["distinct"])
@@ -135,10 +135,9 @@ class Diversity(Measure):
             others = np.minimum(others, gaps["distinct"])
             rows.append(_row(name, scores))
             numbers = _list_numbers(scores)
-            if classes_of.persons is not None:
-                for chosen in choose_readings(classes_of, confidential.codes):
-                    guessed = self._score_codes(chosen.codes, chosen.classes, filled=True)
-                    worst.add(numbers, _list_numbers(guessed), describe_choice(name), BY_PERSON)
+            for chosen in choose_readings(classes_of, confidential.codes):
+                guessed = self._score_codes(chosen.codes, chosen.classes, filled=True)
+                worst.add(numbers, _list_numbers(guessed), describe_choice(name), BY_PERSON)
             if confidential.missing:
                 filled = self._scores(confidential, classes_of, "filled")
                 worst.add_reading_without_missing(numbers, _list_numbers(filled), confidential)
@@ -176,13 +175,13 @@ class Diversity(Measure):
             },
             assumptions=(
                 describe_known(known),
-                *describe_persons(classes),
+                *classes.units.describe(),
                 _MISSING[self.missing_confidential],
                 *dict.fromkeys(remarks),
                 *worst.assumptions,
             ),
             warnings=tuple(worst.warnings),
-            audience=choose_audience(data, subject, classes.persons),
+            audience=choose_audience(data, subject, classes.units),
         )
 
     def _scores(
@@ -204,7 +203,7 @@ class Diversity(Measure):
     ) -> dict[Kind, Floats]:
         from sfumato.kernels.clustering.closeness import ClosenessRule
 
-        counts = count_codes(codes, classes.counts)
+        counts = count_codes(codes, classes.units.counts)
         rules = [ClosenessRule(kind, 0.0, c=self.c) for kind in _KINDS]
         by_kind = score_classes(classes, codes, counts, rules, filled=filled)
         scores = dict(zip(_KINDS, by_kind, strict=True))

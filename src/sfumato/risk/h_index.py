@@ -17,7 +17,6 @@ from sfumato.kernels.arrays import Floats, Mask
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._persons import COUNTS_PERSONS
 from sfumato.risk.attacks.adjustments import expected, rescaled
 from sfumato.risk.attacks.distances import Space, space
 from sfumato.risk.attacks.knowledge import Knowledge, knowledge
@@ -30,7 +29,7 @@ from sfumato.risk.attacks.outcomes import (
     tabulate_groups,
     tabulate_records,
 )
-from sfumato.risk.attacks.owners import choose_targets, keep_best_rows, rank_persons
+from sfumato.risk.attacks.owners import choose_targets, keep_best_rows, rank_units
 from sfumato.risk.attacks.targets import Groups, at_quantiles, order_values, tenths
 
 if TYPE_CHECKING:
@@ -198,9 +197,9 @@ class HIndex(Measure):
             subject="pair",
             value=value,
             direction=self.direction,
-            baseline=min(self.p / known.count_persons(), 1.0),
+            baseline=min(self.p / known.units.count, 1.0),
             sampled=(
-                (table["targets"][0], known.count_persons())
+                (table["targets"][0], known.units.count)
                 if self._choose_persons(known, None) is not None
                 else None
             ),
@@ -219,12 +218,12 @@ class HIndex(Measure):
                 "targets_with_ties": int((ranks_of_targets.ties > 1).sum()),
                 "comparable_records": len(known.original),
                 "records": len(known.complete),
-                **({} if known.owners is None else {"persons": known.count_persons()}),
+                **known.units.details(),
                 "by": self.by,
                 "variables": tuple(where.names),
             },
             assumptions=(
-                *(() if known.owners is None else (COUNTS_PERSONS,)),
+                *known.units.describe(),
                 *self._assumptions(where),
             ),
             warnings=(
@@ -258,7 +257,7 @@ class HIndex(Measure):
 
     def _choose_persons(self, known: Knowledge, among: Mask | None) -> Mask | None:
         """The rows that are looked for where persons have several: of all persons, or of some."""
-        some = None if known.owners is None else choose_targets(known.owners)
+        some = choose_targets(known.units)
         if some is None or among is None:
             return among if some is None else some
         return among & some if (among & some).any() else among
@@ -318,26 +317,15 @@ class HIndex(Measure):
         return space(known, compared, **how, owner=self.name)
 
     def _rank(self, where: Space, among: Mask | None, known: Knowledge) -> Ranks:
-        from sfumato.kernels.trees.ranks import ranks
-
-        if known.owners is not None:
-            looked = self._choose_persons(known, among)
-            ranked = rank_persons(
+        looked = self._choose_persons(known, among)
+        try:
+            ranked = rank_units(
                 where.original,
                 where.released,
                 where.scale,
-                known.owners,
+                known.units,
                 cap=self.cap,
                 among=looked,
-            )
-            return keep_best_rows(ranked, known.owners, self.p, looked)
-        try:
-            return ranks(
-                where.original,
-                where.released,
-                where.scale,
-                among=among,
-                cap=self.cap,
                 sizes=where.sizes,
             )
         except ValueError as error:
@@ -345,6 +333,7 @@ class HIndex(Measure):
                 f"'{self.name}' cannot be computed: {error}",
                 hint="look for fewer targets, at = [0.1, 0.5, 0.9], or at values in another unit.",
             ) from None
+        return keep_best_rows(ranked, known.units, self.p, looked)
 
     def _is_standard(self) -> bool:
         return self.standardise or self.distance == "mahalanobis"

@@ -9,18 +9,17 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
 from sfumato.io import frames
-from sfumato.kernels.arrays import Integers, Mask
+from sfumato.kernels.arrays import Mask
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.profiles import Identifier, load_profile
-from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
+from sfumato.risk._persons import choose_audience
 from sfumato.schema.inference.formats import FORMATS, find_format
 from sfumato.schema.inference.names import SIGNS, find_signs
 from sfumato.schema.inference.profile import ValueProfile, read_profiles
@@ -107,7 +106,6 @@ class IdentifiersLeft(Measure):
             raise MeasureError("There is no record to look at.", hint="are the data empty?")
         data.schema.require(self.allow or [])
         identifiers = recognise_identifiers(data, self.profile, self.allow or ())
-        owners = find_persons(data)
         masks = {rule: np.zeros(len(data), bool) for rule in _NUMBERS}
         rows: list[dict[str, Any]] = []
         for name, identifier in identifiers.items():
@@ -115,7 +113,7 @@ class IdentifiersLeft(Measure):
                 masks[rule] |= mask
                 rows.append(
                     {"variable": name, "identifier": identifier.name, "title": identifier.title,
-                     "rule": rule, "share": _share(mask, owners)}
+                     "rule": rule, "share": data.units.share(mask)}
                 )  # fmt: skip
         schema = {"variable": pl.String, "identifier": pl.String, "title": pl.String,
                   "rule": pl.String, "share": pl.Float64}  # fmt: skip
@@ -123,11 +121,11 @@ class IdentifiersLeft(Measure):
         return Evidence(
             name=self.name,
             subject=subject,
-            value=_share(np.logical_or.reduce(list(masks.values())), owners),
+            value=data.units.share(np.logical_or.reduce(list(masks.values()))),
             direction=self.direction,
             table=data.like(pl.DataFrame(rows, schema=schema)),
             details={
-                **{f"{rule}_left": _share(mask, owners) for rule, mask in masks.items()},
+                **{f"{rule}_left": data.units.share(mask) for rule, mask in masks.items()},
                 "left_in": tuple(left_in),
                 "recognised": tuple(identifiers),
                 "records": len(data),
@@ -135,9 +133,9 @@ class IdentifiersLeft(Measure):
             assumptions=(
                 "Identifiers are recognised by names and values of variables; others are not seen.",
                 "Ages are in years.",
-                *(() if owners is None else (COUNTS_PERSONS,)),
+                *data.units.describe(),
             ),
-            audience=choose_audience(data, subject, owners),
+            audience=choose_audience(data, subject, data.units),
         )
 
     def _mark(
@@ -274,9 +272,3 @@ def _mark_ages(cells: pl.Series) -> Mask:
 def _to_mask(marked: pl.Series) -> Mask:
     mask: Mask = marked.fill_null(value=False).to_numpy()
     return mask
-
-
-def _share(mask: Mask, owners: Integers | None) -> float:
-    if owners is not None:
-        return len(np.unique(owners[mask])) / len(np.unique(owners))
-    return float(mask.mean())

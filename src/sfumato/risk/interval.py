@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
@@ -22,6 +21,7 @@ from sfumato.pairs.alignment import FEWEST_TO_FIT, Pair, compare_numbers, rescal
 from sfumato.pairs.standardisation import chance_shifts, describe_incomplete, means_and_deviations
 from sfumato.pairs.subsets import SubsetCloseness, WorstSubset, find_worst_subset, share_by_chance
 from sfumato.parameters import parameters
+from sfumato.units import Units
 
 _ASSUMPTIONS = (
     "Record by record, the released data belong to the original.",
@@ -107,16 +107,16 @@ class Interval(Measure):
         closeness, on_scale = (
             _find_close(pair.original, pair.released, sizes) for sizes in (half_widths, widths)
         )
-        owners = find_persons(original)
+        units = original.units
         worst, worst_on_scale = (
-            find_worst_subset(_join_rows(closeness_on, owners))
+            find_worst_subset(_join_rows(closeness_on, units))
             for closeness_on in (closeness, on_scale)
         )
         within = closeness.mark(worst.columns)
         within_on_scale = on_scale.mark(worst_on_scale.columns)
-        count = _count(comparable, owners)
-        counts_within = [_count(rows, owners) for rows in (within, within_on_scale)]
-        rescaled = _find_share_after_rescaling(pair, widths, owners)
+        count = units.count_among(comparable)
+        counts_within = [units.count_among(rows) for rows in (within, within_on_scale)]
+        rescaled = _find_share_after_rescaling(pair, widths, units)
         return Evidence(
             name=self.name,
             subject="pair",
@@ -135,8 +135,8 @@ class Interval(Measure):
                 "worst_variable": pair.names[worst.variable],
                 "worst_subset": tuple(pair.names[column] for column in worst.columns),
                 **_describe_pair(worst, pair.names),
-                "interval_in_all": _count(in_all, owners) / count,
-                **_all_but_one(comparable, outside, len(pair.names), owners),
+                "interval_in_all": units.count_among(in_all) / count,
+                **_all_but_one(comparable, outside, len(pair.names), units),
                 "comparable_records": count,
                 "k": self.k,
                 "variables": tuple(pair.names),
@@ -166,28 +166,20 @@ def _find_close(original: Floats, released: Floats, widths: Floats) -> SubsetClo
     return SubsetCloseness(gaps <= widths, ~np.isnan(gaps))
 
 
-def _join_rows(closeness: SubsetCloseness, owners: Integers | None) -> SubsetCloseness:
-    """A row for each person: close in a variable, or known, if any of their rows is."""
-    if owners is None:
-        return closeness
-    persons = np.unique(owners, return_inverse=True)[1].ravel()
-    joined = [np.zeros((int(persons.max()) + 1, closeness.close.shape[1]), bool) for _ in "ab"]
-    for table, rows in zip(joined, (closeness.close, closeness.known), strict=True):
-        np.logical_or.at(table, persons, rows)
-    return SubsetCloseness(joined[0], joined[1])
+def _join_rows(closeness: SubsetCloseness, units: Units) -> SubsetCloseness:
+    """A row for each unit: close in a variable, or known, if any of its rows is."""
+    close, known = (
+        units.reduce(np.logical_or, table) for table in (closeness.close, closeness.known)
+    )
+    return SubsetCloseness(close, known)
 
 
-def _count(rows: Mask, owners: Integers | None) -> int:
-    """How many records, or persons with any of them."""
-    return int(rows.sum()) if owners is None else len(np.unique(owners[rows]))
-
-
-def _find_share_after_rescaling(pair: Pair, widths: Floats, owners: Integers | None) -> float:
+def _find_share_after_rescaling(pair: Pair, widths: Floats, units: Units) -> float:
     """The share inside, in the worst variable, once the release has the original's unit."""
     closeness = _find_close(pair.original, rescale_released(pair.original, pair.released), widths)
     counts = closeness.known.sum(axis=0)
     columns = np.flatnonzero(counts >= FEWEST_TO_FIT).tolist()
-    joined = _join_rows(closeness, owners)
+    joined = _join_rows(closeness, units)
     return max((joined.share([column]) for column in columns), default=0.0)
 
 
@@ -203,7 +195,7 @@ def _describe_pair(worst: WorstSubset, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _all_but_one(
-    comparable: Mask, outside: Integers, variables: int, owners: Integers | None
+    comparable: Mask, outside: Integers, variables: int, units: Units
 ) -> dict[str, Any]:
     """As R counts; NaN, with a reason, where nobody could be outside."""
     if variables == 1:
@@ -211,8 +203,8 @@ def _all_but_one(
             "all_but_one": math.nan,
             "all_but_one_reason": "there is one variable only, and it may lie outside.",
         }
-    count = _count(comparable & (outside <= 1), owners)
-    return {"all_but_one": count / _count(comparable, owners)}
+    count = units.count_among(comparable & (outside <= 1))
+    return {"all_but_one": count / units.count_among(comparable)}
 
 
 def _gap(original: Floats, released: Floats) -> Floats:

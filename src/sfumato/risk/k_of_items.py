@@ -10,14 +10,13 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import find_persons
 from sfumato.cells.item_lists import (
     DELIMITER,
     expand_groups,
     find_lists,
+    list_readings,
     read_items,
     split_items,
-    unite_lists,
 )
 from sfumato.data import Dataset
 from sfumato.engines import Engine
@@ -28,7 +27,7 @@ from sfumato.kernels.itemsets import LARGEST, MOST, ItemRows, count_combinations
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
+from sfumato.risk._persons import choose_audience
 from sfumato.risk.known import require_records
 
 _GROUPS = "A list with a group of items fits whoever knows any item of the group."
@@ -84,20 +83,18 @@ class KOfItems(Measure):
     def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Count every combination of items."""
         names = self._choose(data, subject)
-        owners = find_persons(data) if engine.in_memory else None
         rows: list[dict[str, Any]] = []
         alone = list[Mask]()
         tabulated = engine.tabulate(data, names)
         require_records(tabulated.total)
-        persons = 0
+        units = tabulated.units
         for name in names:
             items = split_items(tabulated.data.column(name), self.delimiter)
-            lists = read_items(items, tabulated.counts, owners)
+            lists = read_items(items, units)
             expanded = expand_groups(lists, data.schema[name])
             rows_of_variable, singled = self._count(expanded, name)
             rows += rows_of_variable
             alone.append(singled)
-            persons = _count_all(expanded)
         counted = [row["k_of_items"] for row in rows if row["k_of_items"] is not None]
         if not counted:
             raise MeasureError(
@@ -110,18 +107,18 @@ class KOfItems(Measure):
             direction=self.direction,
             table=data.like(pl.DataFrame(rows)),
             details={
-                "singled_out_by_items": int(np.logical_or.reduce(alone).sum()) / persons,
-                "persons" if owners is not None else "records": persons,
+                "singled_out_by_items": int(np.logical_or.reduce(alone).sum()) / units.count,
+                **(units.details() or {"records": units.count}),
                 "m": self.m,
                 "variables": tuple(names),
             },
             assumptions=(
                 f"The outsider knows up to {self.m} items of a person: {', '.join(names)}.",
-                *(() if owners is None else (COUNTS_PERSONS,)),
+                *units.describe(),
                 _GROUPS,
                 _ORDER,
             ),
-            audience=choose_audience(data, subject, owners),
+            audience=choose_audience(data, subject, units),
         )
 
     def _choose(self, data: Dataset, subject: Subject) -> tuple[str, ...]:
@@ -140,9 +137,8 @@ class KOfItems(Measure):
 
     def _count(self, lists: ItemRows, name: str) -> tuple[list[dict[str, Any]], Mask]:
         """The table of a variable, and which rows, or persons, some items single out."""
-        readings = [lists] if lists.owners is None else [lists, unite_lists(lists)]
-        people = len(lists) if lists.owners is None else int(lists.owners.max(initial=-1)) + 1
-        alone: Mask = np.zeros(people, bool)
+        readings, numbers = list_readings(lists), lists.units.numbers
+        alone: Mask = np.zeros(int(numbers.max(initial=-1)) + 1, bool)
         table = []
         for size in range(1, self.m + 1):
             least, combinations = math.inf, 0
@@ -152,15 +148,14 @@ class KOfItems(Measure):
                     least = min(least, int(support.min()))
                     combinations += len(support) if reading is readings[-1] else 0
                     isolated = rows[support == 1]
-                    owned = reading.owners if reading is lists else None
-                    alone[isolated if owned is None else owned[isolated]] = True
+                    alone[numbers[isolated] if reading is lists else isolated] = True
             table.append(
                 {
                     "variable": name,
                     "known_items": size,
                     "k_of_items": None if math.isinf(least) else int(least),
                     "combinations": combinations,
-                    "singled_out_by_items": int(alone.sum()) / max(_count_all(lists), 1),
+                    "singled_out_by_items": int(alone.sum()) / max(lists.units.count, 1),
                 }
             )
         return table, alone
@@ -176,10 +171,3 @@ class KOfItems(Measure):
 def _list_supports(lists: ItemRows, size: int) -> Iterator[tuple[Integers, Integers]]:
     for part in count_itemsets(lists, size):
         yield part.support, part.rows
-
-
-def _count_all(lists: ItemRows) -> int:
-    """How many records or persons there are."""
-    if lists.owners is not None:
-        return len(np.unique(lists.owners))
-    return len(lists) if lists.counts is None else int(lists.counts.sum())

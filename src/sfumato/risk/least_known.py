@@ -8,11 +8,12 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.cells.classes import CellCodes, find_persons
+from sfumato.cells.classes import CellCodes
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.kernels.arrays import Codes, Integers, Mask
+from sfumato.kernels.arrays import Codes, Mask
 from sfumato.progress import current_progress
+from sfumato.units import Units
 
 _MOST_CELLS = 200_000_000
 """Rows times pairs of variables that are looked at."""
@@ -56,36 +57,30 @@ def find_least_known(data: Dataset, known: Sequence[str], engine: Engine) -> Lea
     (4, ('sex', 'age'), 4)
     """
     rows = engine.tabulate(data, known)
-    size = len(rows.data) if rows.counts is None else len(rows.counts)
+    units, size = rows.units, len(rows.units)
     pairs = list(combinations(range(len(known)), 2))
     if size * len(pairs) > _MOST_CELLS:
         return None
-    search = _KnownSearch(
-        CellCodes.of(rows.data, known, size),
-        rows.counts,
-        find_persons(data) if engine.in_memory else None,
-    )
+    search = _KnownSearch(CellCodes.of(rows.data, known, size), units)
     everything = range(len(known))
-    alone = search.count(search.find_alone(everything))
+    alone = search.count(everything)
     in_pair = np.zeros(size, bool)
     best: tuple[int, tuple[int, ...]] = max(
-        ((search.count(search.find_alone([single])), (single,)) for single in everything),
+        ((search.count([single]), (single,)) for single in everything),
         key=lambda pair: pair[0],
     )
     for pair in pairs:
         standing = search.find_alone(pair)
         in_pair |= standing
-        if (count := search.count(standing)) > best[0]:
+        if (count := units.count_among(standing)) > best[0]:
             best = count, pair
     chosen = search.reduce(search.extend(list(best[1]), everything, alone), alone)
     return LeastKnown(
-        people=search.count(np.ones(size, bool)),
+        people=units.count,
         alone=alone,
         variables=tuple(known[variable] for variable in chosen),
-        alone_so_far=tuple(
-            search.count(search.find_alone(chosen[:number])) for number in range(1, len(chosen) + 1)
-        ),
-        by_two=search.count(in_pair) if pairs else alone,
+        alone_so_far=tuple(search.count(chosen[:number]) for number in range(1, len(chosen) + 1)),
+        by_two=units.count_among(in_pair) if pairs else alone,
     )
 
 
@@ -106,7 +101,7 @@ def find_keys(
     [('age',), ('sex', 'age')]
     """
     size, names = len(data), list(known)
-    search = _KnownSearch(CellCodes.of(data, names, size), None, find_persons(data))
+    search = _KnownSearch(CellCodes.of(data, names, size), data.units)
     keys: list[tuple[str, ...]] = [()]
     key_of = np.zeros(size, np.int32)
     for number in range(1, min(most, len(names)) + 1):
@@ -152,7 +147,7 @@ def list_combination_risks(
     for index, combination in enumerate(combinations):
         if index % _REPORTED == 0:
             report("looking at combinations", index, len(combinations))
-        classes = rows.codes.classify(combination, rows.counts, rows.persons)
+        classes = rows.codes.classify(combination, rows.units)
         risks.append(
             CombinationRisk(
                 tuple(rows.names[variable] for variable in combination),
@@ -166,66 +161,60 @@ def list_combination_risks(
 
 @dataclass(frozen=True, eq=False)
 class KnownRows:
-    """Distinct rows of what is known, and how many records each stands for, or whose each is.
+    """Distinct rows of what is known, and whom each is about.
 
     Parameters
     ----------
     names : the variables.
     codes : their cells.
-    counts : how many records each row stands for; None: one each.
-    persons : the person of each row; None: a record is a person.
+    units : whom each row is about.
     """
 
     names: tuple[str, ...]
     codes: CellCodes
-    counts: Integers | None
-    persons: Integers | None
+    units: Units
 
     @classmethod
     def of(cls, data: Dataset, known: Sequence[str], engine: Engine) -> KnownRows:
         """The rows of a data set, wherever it is."""
         rows = engine.tabulate(data, known)
-        size = len(rows.data) if rows.counts is None else len(rows.counts)
-        persons = find_persons(data) if engine.in_memory else None
-        cells = CellCodes.of(rows.data, known, size)
-        return cls(tuple(known), cells, rows.counts, persons).join_equal()
+        cells = CellCodes.of(rows.data, known, len(rows.units))
+        return cls(tuple(known), cells, rows.units).join_equal()
 
     def join_equal(self) -> KnownRows:
         """The same with equal rows as one; nothing is joined where a person has several."""
-        if self.persons is not None or not self.names:
+        if not self.units.one_row_each or not self.names:
             return self
-        classes = self.codes.classify(range(len(self.names)), self.counts)
+        classes = self.codes.classify(range(len(self.names)), self.units)
         if len(classes) == len(classes.of):
             return self  # no two are equal
         cells = np.ascontiguousarray(self.codes.cells[:, classes.first])
-        return KnownRows(self.names, CellCodes(cells, self.codes.widths), classes.sizes, None)
+        units = Units.standing_for(len(classes), classes.sizes)
+        return KnownRows(self.names, CellCodes(cells, self.codes.widths), units)
 
 
 @dataclass(frozen=True, eq=False)
 class _KnownSearch:
-    """Rows, how many records each stands for, and whose each is."""
+    """Rows, and whom each is about."""
 
     codes: CellCodes
-    counts: Integers | None
-    persons: Integers | None
+    units: Units
 
     def find_alone(self, variables: Sequence[int]) -> Mask:
         """Which rows share their cells with nobody else."""
-        classes = self.codes.classify(variables, self.counts, self.persons)
+        classes = self.codes.classify(variables, self.units)
         alone: Mask = classes.sizes[classes.of] == 1
         return alone
 
-    def count(self, rows: Mask) -> int:
-        """How many people some rows are."""
-        if self.persons is not None:
-            return len(np.unique(self.persons[rows]))
-        return int(rows.sum()) if self.counts is None else int(self.counts[rows].sum())
+    def count(self, variables: Sequence[int]) -> int:
+        """How many people share their cells with nobody else."""
+        return self.units.count_among(self.find_alone(variables))
 
     def extend(self, chosen: list[int], offered: Sequence[int], enough: int) -> list[int]:
         """Add the variable that singles out most until enough people are."""
-        while self.count(self.find_alone(chosen)) < enough:
+        while self.count(chosen) < enough:
             others = [variable for variable in offered if variable not in chosen]
-            counts = [self.count(self.find_alone([*chosen, variable])) for variable in others]
+            counts = [self.count([*chosen, variable]) for variable in others]
             chosen = [*chosen, others[int(np.argmax(counts))]]
         return chosen
 
@@ -233,6 +222,6 @@ class _KnownSearch:
         """Leave out what is not needed, the last that was added first."""
         for variable in reversed(chosen):
             without = [other for other in chosen if other != variable]
-            if without and self.count(self.find_alone(without)) == enough:
+            if without and self.count(without) == enough:
                 chosen = without
         return chosen

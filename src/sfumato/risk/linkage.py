@@ -14,11 +14,10 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Integers, Positions
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.measure import AttackWording, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._persons import COUNTS_PERSONS
 from sfumato.risk.attacks.adjustments import expected, rescaled
 from sfumato.risk.attacks.assignment import count_correct_links, sample_pairs
 from sfumato.risk.attacks.distances import Space, space
@@ -32,7 +31,8 @@ from sfumato.risk.attacks.likelihood import (
     weigh_by_noise,
 )
 from sfumato.risk.attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
-from sfumato.risk.attacks.owners import count_near, share_nearest, take_best
+from sfumato.risk.attacks.owners import count_near, share_nearest
+from sfumato.units import Units
 
 Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -156,20 +156,20 @@ class Linkage(Measure):
         """Link everybody by nearness, in either direction and all at once."""
         del engine  # all records are in memory
         known = knowledge(original, released, self.variables, owner=self.name)
-        owners = known.owners
+        units = known.units
         compared = expected(known, self.noise, self.noise_variances, owner=self.name)
         where, again = (
             self._space(known, values) for values in (compared, rescaled(known, compared))
         )
-        links = [self._link(where, owners, back=back) for back in (False, True)]
-        forwards, backwards = (take_best(chances, owners) for chances in links)
-        assignment = self._assign(where, owners)
+        links = [self._link(where, units, back=back) for back in (False, True)]
+        forwards, backwards = (units.reduce(np.fmax, chances) for chances in links)
+        assignment = self._assign(where, units)
         numbers = _numbers(forwards, backwards, assignment)
         noise = estimate_noise(known, where, known.released)
-        others = {_RESCALED: self._attack(again, owners)}
+        others = {_RESCALED: self._attack(again, units)}
         for words, weighed in weigh_by_noise(where, noise).items():
-            others[words] = self._attack(weighed, owners)
-        others |= self._try_parts(where, noise, owners)
+            others[words] = self._attack(weighed, units)
+        others |= self._try_parts(where, noise, units)
         worst = _choose_worst(numbers, others, known.unseen)
         value, count = numbers[self.name], len(forwards)
         best = max(others, key=lambda words: others[words][self.name])
@@ -194,11 +194,11 @@ class Linkage(Measure):
                 "best_share": max(others[best][self.name], value),
                 "comparable_records": int(known.complete.sum()),
                 "records": len(known.complete),
-                **({} if owners is None else {"persons": count}),
+                **units.details(),
                 "variables": tuple(where.names),
             },
             assumptions=(
-                *(() if owners is None else (COUNTS_PERSONS,)),
+                *units.describe(),
                 f"The attacker knows exactly, of everybody: {', '.join(where.names)}.",
                 *_ASSUMPTIONS,
             ),
@@ -209,20 +209,22 @@ class Linkage(Measure):
             ),
         )
 
-    def _attack(self, where: Space, owners: Integers | None) -> dict[str, Any]:
+    def _attack(self, where: Space, units: Units) -> dict[str, Any]:
         """The numbers of one more attacker."""
-        ways = [take_best(self._link(where, owners, back=back), owners) for back in (False, True)]
-        return _numbers(ways[0], ways[1], self._assign(where, owners))
+        forwards, backwards = (
+            units.reduce(np.fmax, self._link(where, units, back=back)) for back in (False, True)
+        )
+        return _numbers(forwards, backwards, self._assign(where, units))
 
     def _try_parts(
-        self, where: Space, noise: NoiseModel, owners: Integers | None
+        self, where: Space, noise: NoiseModel, units: Units
     ) -> dict[str, dict[str, Any]]:
         """Attackers who link persons to the release by parts of what is known, or otherwise."""
         shares: dict[str, dict[str, Any]] = {}
         width = len(where.names)
         if noise.heavy_tails.any():
-            chances = link_by_absolute_distance(noise, owners)
-            shares[_ABSOLUTE] = {self.name: mean_of(take_best(chances, owners))}
+            chances = link_by_absolute_distance(noise, units)
+            shares[_ABSOLUTE] = {self.name: mean_of(units.reduce(np.fmax, chances))}
         if width == 1 or len(where.original) > _FEW_ENOUGH:
             return shares
         # As they stand, not on a fitted line: a variable most of whose values did not change.
@@ -244,15 +246,15 @@ class Linkage(Measure):
                 words = f"leaves out the noisiest {width - size}"
                 parts[words] = select_variables(weighed, sorted(order[:size]))
         for words, part in parts.items():
-            chances = self._link(part, owners, back=False)
-            shares[words] = {self.name: mean_of(take_best(chances, owners))}
+            chances = self._link(part, units, back=False)
+            shares[words] = {self.name: mean_of(units.reduce(np.fmax, chances))}
         return shares
 
     def _space(self, known: Knowledge, compared: Floats) -> Space:
         how: Any = {"standardise": self.standardise, "distance": self.distance}
         return space(known, compared, **how, owner=self.name)
 
-    def _link(self, where: Space, owners: Integers | None, *, back: bool) -> Floats:
+    def _link(self, where: Space, units: Units, *, back: bool) -> Floats:
         """Each record's chance of being linked correctly, from the person or from the release."""
         from sfumato.kernels.trees.ranks import nearest
 
@@ -263,7 +265,7 @@ class Linkage(Measure):
             raise MeasureError(
                 f"'{self.name}' cannot be computed: {error}", hint="give values in another unit."
             ) from None
-        if owners is None:
+        if units.one_row_each:
             return np.where(links.is_pair, 1 / np.maximum(links.ties, 1), 0.0)
         targets, points = (side * where.scale for side in sides)
 
@@ -271,11 +273,11 @@ class Linkage(Measure):
             gaps: Floats = ((targets[mine] - points[theirs]) ** 2).sum(axis=1)
             return gaps
 
-        own_rows = count_near(owners, measure, links.squared * _ROUNDING)
+        own_rows = count_near(units, measure, links.squared * _ROUNDING)
         return share_nearest(np.maximum(own_rows, links.is_pair), links.ties)
 
-    def _assign(self, where: Space, owners: Integers | None) -> dict[str, Any]:
-        if owners is not None:
+    def _assign(self, where: Space, units: Units) -> dict[str, Any]:
+        if not units.one_row_each:
             why = "it is not measured for persons with several rows."
             return {"assigned": math.nan, "assigned_reason": why, "assigned_records": 0}
         count = len(where.original)

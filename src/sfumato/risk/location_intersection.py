@@ -17,7 +17,6 @@ from sfumato.cells.coordinates import (
     find_ring_radii,
     find_vectors,
     number_alike,
-    number_owners,
     read_density,
     read_places,
     round_up,
@@ -239,7 +238,7 @@ class LocationIntersection(Measure):
             )
         known &= (north.is_not_null() & east.is_not_null()).to_numpy()
         rows = np.flatnonzero(known)
-        persons, owner = np.unique(number_owners(original)[rows], return_inverse=True)
+        persons, owner = np.unique(original.units.numbers[rows], return_inverse=True)
         if len(persons) <= 1:
             raise MeasureError(
                 f"'{self.name}' needs places of at least two persons, before and after.",
@@ -252,7 +251,7 @@ class LocationIntersection(Measure):
         if self.persons_per_km2 is None:
             alike = number_alike(_take_released_variables(pairs, counted), counted)
             radii = find_ring_radii(
-                latitude, longitude, known, number_owners(original), alike, k=self.k,
+                latitude, longitude, known, original.units.numbers, alike, k=self.k,
                 inner=self.inner,
             )[rows]  # fmt: skip
         else:
@@ -354,7 +353,7 @@ def _take_released_variables(pairs: Dataset, names: list[str]) -> Dataset:
 
 def _order_persons(data: Dataset, rows: Integers) -> Integers:
     """Persons in an order that says nothing of the data."""
-    if data.persons is not None:
+    if data.units.declared:
         return np.arange(len(rows))
     digests = data.identity.digests[rows]
     return np.lexsort((digests[:, 1], digests[:, 0]))

@@ -11,17 +11,16 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import count_distinct, find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.orders import order_by_content
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.pairs.standardisation import StandardisedPair, chance_shifts, standardise_pair
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.units import Units
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -118,13 +117,13 @@ class Mahalanobis(Measure):
         """See who lies inside the intervals, and who has nobody near."""
         del engine  # all records are in memory
         ready = standardise_pair(original, released, self.variables, owner=self.name)
-        unit, persons = self._unit(ready.distance), find_persons(original)
-        on_own_scale = self._judge(ready.original, ready.on_own_scale, unit, persons)
+        unit, units = self._unit(ready.distance), original.units
+        on_own_scale = self._judge(ready.original, ready.on_own_scale, unit, units)
         same = ready.on_original_scale is ready.on_own_scale
         on_original_scale = (
             on_own_scale
             if same
-            else self._judge(ready.original, ready.on_original_scale, unit, persons)
+            else self._judge(ready.original, ready.on_original_scale, unit, units)
         )
         risks = {
             **self._risks(on_own_scale),
@@ -136,13 +135,13 @@ class Mahalanobis(Measure):
             subject="pair",
             value=risks["risk1"],
             direction=self.direction,
-            baseline=self._by_chance(ready, unit, persons),
+            baseline=self._by_chance(ready, unit, units),
             records=original.like(_records(on_own_scale, on_original_scale)),
             table=original.like(self._table(ready, unit, on_own_scale, on_original_scale)),
             details={
                 **risks,
                 "records": len(unit),
-                **({} if persons is None else {"persons": count_distinct(persons)}),
+                **units.details(),
                 "comparable_records": on_own_scale.comparable,
                 "definition": self.definition,
                 "w1": self.w1,
@@ -153,7 +152,7 @@ class Mahalanobis(Measure):
             assumptions=(
                 *_ASSUMPTIONS,
                 _READING[self.definition],
-                *(() if persons is None else (COUNTS_PERSONS,)),
+                *units.describe(),
             ),
             warnings=(*ready.warnings, *_warn_of_scales(risks)),
         )
@@ -177,18 +176,18 @@ class Mahalanobis(Measure):
                 wrong = "must be some numbers of at least 0."
                 raise ParameterError(f"{type(self).__name__}.curve", [(name, wrong)])
         ready = standardise_pair(original, released, self.variables, owner=self.name)
-        persons = find_persons(original)
-        critical, _ = self._critical(ready.original, ready.on_own_scale, self._unit(ready.distance))
+        units = original.units
+        critical = self._critical(ready.original, ready.on_own_scale, self._unit(ready.distance))
         distance_to_others = self._distance_to_others(
-            critical, ready.on_own_scale, max(factors), max(radii), persons
+            critical, ready.on_own_scale, max(factors), max(radii), units
         )
-        count = _count(~np.isnan(critical), persons)
+        count = units.count_among(~np.isnan(critical))
         rows = [
             (
                 factor,
                 radius,
-                _count(risky, persons) / count,
-                _count(risky & (distance_to_others > radius), persons) / count,
+                units.count_among(risky) / count,
+                units.count_among(risky & (distance_to_others > radius)) / count,
             )
             for factor in factors
             for risky in [critical <= factor]
@@ -200,47 +199,39 @@ class Mahalanobis(Measure):
         """Half the width of each record's interval at w1 = 1."""
         return _NARROW * distance if self.definition == "sdcmicro" else distance**2
 
-    def _critical(
-        self, values: Floats, moved: Floats, unit: Floats, persons: Integers | None = None
-    ) -> tuple[Floats, list[int]]:
-        """The smallest w1 at which each record is at risk; NaN where nothing can be compared.
-
-        And how many records, or persons, lie inside their interval in each variable.
-        """
+    def _critical(self, values: Floats, moved: Floats, unit: Floats) -> Floats:
+        """The smallest w1 at which each record is at risk; NaN where nothing can be compared."""
         # sdcMicro counts a record at risk if any variable is inside; the paper if all are.
         pick = np.fmin if self.definition == "sdcmicro" else np.fmax  # in any, or in all
         critical = np.full(len(unit), np.nan)
-        counts = []
         for before, after in zip(values, moved, strict=True):
-            reach = _reach(before, after, unit)
-            pick(critical, reach, out=critical)
-            counts.append(_count(reach <= self.w1, persons))
-        return critical, counts
+            pick(critical, _reach(before, after, unit), out=critical)
+        return critical
 
     def _distance_to_others(
-        self, critical: Floats, moved: Floats, w1: float, w2: float, persons: Integers | None
+        self, critical: Floats, moved: Floats, w1: float, w2: float, units: Units
     ) -> Floats:
         """How far the m-th nearest other is from those at risk; infinite beyond w2."""
         from sfumato.kernels.trees.nearest_other import distance_to_other
 
         risky = np.flatnonzero(critical <= w1)
         distance_to_others = np.zeros(len(critical))
-        distance_to_others[risky] = distance_to_other(moved, risky, self.m, w2, persons)
+        distance_to_others[risky] = distance_to_other(moved, risky, self.m, w2, units)
         return distance_to_others
 
-    def _judge(
-        self, values: Floats, moved: Floats, unit: Floats, persons: Integers | None
-    ) -> _JudgedRecords:
-        critical, counts = self._critical(values, moved, unit, persons)
-        distance_to_others = self._distance_to_others(critical, moved, self.w1, self.w2, persons)
+    def _judge(self, values: Floats, moved: Floats, unit: Floats, units: Units) -> _JudgedRecords:
+        critical = self._critical(values, moved, unit)
+        distance_to_others = self._distance_to_others(critical, moved, self.w1, self.w2, units)
         at_risk = critical <= self.w1
         unsafe = at_risk & (distance_to_others > self.w2)
-        return _JudgedRecords(critical, at_risk, unsafe, counts, persons)
+        inside_counts = [
+            units.count_among(_reach(before, after, unit) <= self.w1)
+            for before, after in zip(values, moved, strict=True)
+        ]
+        return _JudgedRecords(critical, at_risk, unsafe, inside_counts, units)
 
     def _risks(self, judged: _JudgedRecords, scale: str = "") -> dict[str, Any]:
-        at_risk, unsafe = (
-            _count(flags, judged.persons) for flags in (judged.at_risk, judged.unsafe)
-        )
+        at_risk, unsafe = map(judged.units.count_among, (judged.at_risk, judged.unsafe))
         return {
             f"risk1{scale}": at_risk / judged.comparable,
             f"risk1_records{scale}": at_risk,
@@ -248,20 +239,18 @@ class Mahalanobis(Measure):
             f"risk2_records{scale}": unsafe,
         }
 
-    def _by_chance(
-        self, ready: StandardisedPair, unit: Floats, persons: Integers | None
-    ) -> float | None:
+    def _by_chance(self, ready: StandardisedPair, unit: Floats, units: Units) -> float | None:
         """The share at risk when a released record is paired with any but one of its own."""
         order = order_by_content(np.concatenate([ready.original, ready.on_own_scale]))
         values, moved = ready.original[:, order], ready.on_own_scale[:, order]
-        whose = None if persons is None else persons[order]
+        units = units.take(order)
         risky = comparable = 0
         for shift in chance_shifts(len(order)):
-            critical, _ = self._critical(values, np.roll(moved, shift, axis=1), unit[order])
-            if whose is not None:
-                critical[whose == np.roll(whose, shift)] = np.nan
-            risky += _count(critical <= self.w1, whose)
-            comparable += _count(~np.isnan(critical), whose)
+            critical = self._critical(values, np.roll(moved, shift, axis=1), unit[order])
+            if not units.one_row_each:
+                critical[units.numbers == np.roll(units.numbers, shift)] = np.nan
+            risky += units.count_among(critical <= self.w1)
+            comparable += units.count_among(~np.isnan(critical))
         return risky / comparable if comparable else None
 
     def _table(
@@ -272,7 +261,7 @@ class Mahalanobis(Measure):
         on_original_scale: _JudgedRecords,
     ) -> pl.DataFrame:
         known = ~np.isnan(ready.original) & ~np.isnan(ready.on_own_scale)
-        counts = np.array([_count(has, on_own_scale.persons) for has in known])
+        counts = np.array([on_own_scale.units.count_among(has) for has in known])
         return pl.DataFrame(
             {
                 "variable": ready.names,
@@ -291,16 +280,11 @@ class _JudgedRecords:
     at_risk: Mask
     unsafe: Mask
     inside_counts: list[int]
-    persons: Integers | None = None
+    units: Units
 
     @property
     def comparable(self) -> int:
-        return _count(~np.isnan(self.critical), self.persons)
-
-
-def _count(flags: Mask, persons: Integers | None) -> int:
-    """How many records are meant, or how many persons by at least one of theirs."""
-    return int(flags.sum()) if persons is None else count_distinct(persons[flags])
+        return self.units.count_among(~np.isnan(self.critical))
 
 
 def _reach(before: Floats, after: Floats, unit: Floats) -> Floats:

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
@@ -20,19 +19,18 @@ from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import format_value, parameters
-from sfumato.risk._persons import COUNTS_PERSONS
 from sfumato.risk.attacks.attacker_view import (
     ROUNDING,
     VariableView,
     compute_costs,
     is_within,
-    sample_rows,
+    sample_units,
     view_release,
 )
 from sfumato.risk.attacks.imperfect_knowledge import blur_knowledge, draw_present
 from sfumato.risk.attacks.outcomes import bound_share, mean_of
-from sfumato.risk.attacks.owners import take_best
 from sfumato.risk.known import known_variables, require_records
+from sfumato.units import Units
 
 Share = Annotated[float, Field(ge=0, le=1)]
 _UP_TO = (0, 1, 2, 3, 5, 10, 20, 50, 100)
@@ -125,17 +123,16 @@ class MixedHIndex(Measure):
         known = known_variables(self.known, original, "original")
         views, warnings = view_release(original, released, known, owner=self.name)
         true_views = _view_persons(original, [view.name for view in views])
-        owners = find_persons(original)
-        rows = sample_rows(views, owners, self.individuals)
-        total = len(original) if owners is None else len(np.unique(owners))
-        present = draw_present(views, self.sampling_fraction, owners)
+        units, total = original.units, original.units.count
+        rows = sample_units(views, units, self.individuals)
+        present = draw_present(views, self.sampling_fraction, units)
         blurred = blur_knowledge(views, self.errors)
         of_rows, of_rows_by_noise = (
-            self._rank(blurred, true_views, rows, present, owners, by_noise=by_noise)
+            self._rank(blurred, true_views, rows, present, units, by_noise=by_noise)
             for by_noise in (False, True)
         )
-        whose = None if owners is None else owners[rows]
-        by_distance, weighed = (ranks.take_best(whose) for ranks in (of_rows, of_rows_by_noise))
+        targets = units.take(rows)
+        by_distance, weighed = (ranks.take_best(targets) for ranks in (of_rows, of_rows_by_noise))
         count = len(by_distance.mean)
         sampled = count < total
         shares = [mean_of(ranks.below) for ranks in (by_distance, weighed)]
@@ -157,13 +154,13 @@ class MixedHIndex(Measure):
                 **self._list_numbers(by_distance, weighed, shares, worst, sampled=sampled),
                 "targets": count,
                 "records": len(original),
-                **({} if owners is None else {"persons": total}),
+                **units.details(),
                 "p": self.p,
                 "variables": tuple(view.name for view in views),
             },
             assumptions=(
                 self._describe_knowledge([view.name for view in views]),
-                *(() if owners is None else (COUNTS_PERSONS,)),
+                *units.describe(),
                 *_ASSUMPTIONS,
             ),
             warnings=warnings,
@@ -218,7 +215,7 @@ class MixedHIndex(Measure):
         true_views: Sequence[VariableView],
         rows: Positions,
         present: Mask | None,
-        owners: Integers | None,
+        units: Units,
         *,
         by_noise: bool,
     ) -> _Ranks:
@@ -233,14 +230,14 @@ class MixedHIndex(Measure):
             shown = cost if present is None else np.where(present, cost, np.inf)
             nearest = is_within(shown, shown.min(axis=1, keepdims=True))
             for row, is_nearest, apart in zip(batch, nearest, distance, strict=True):
-                h = _count_nearer(apart, is_nearest, row, owners)
+                h = _count_nearer(apart, is_nearest, row, units)
                 mean.append(h.mean())
                 zero.append((h == 0).mean())
                 below.append((h < self.p).mean())
         return _Ranks(np.array(mean), np.array(zero), np.array(below))
 
 
-def _count_nearer(apart: Floats, is_nearest: Mask, row: int, owners: Integers | None) -> Integers:
+def _count_nearer(apart: Floats, is_nearest: Mask, row: int, units: Units) -> Integers:
     """The h of each record that was found: who is strictly nearer to a target, but for rounding.
 
     Parameters
@@ -248,15 +245,15 @@ def _count_nearer(apart: Floats, is_nearest: Mask, row: int, owners: Integers | 
     apart : how far each record truly is from the target.
     is_nearest : which of them an attacker takes for the target.
     row : the target.
-    owners : whose each record is; None: each is a person.
+    units : whom each record is about.
     """
     limits = apart[is_nearest] / ROUNDING
-    if owners is None:
-        return np.searchsorted(np.sort(apart), limits, side="left")
-    # Of each person the nearest row.
-    h = np.searchsorted(np.sort(-take_best(-apart, owners)), limits, side="left")
+    # Of each unit the nearest row.
+    h = np.searchsorted(np.sort(units.reduce(np.fmin, apart)), limits, side="left")
+    if units.one_row_each:
+        return h
     # Whoever finds any row of the person has found the person.
-    return np.where(owners[is_nearest] == owners[row], 0, h)
+    return np.where(units.numbers[is_nearest] == units.numbers[row], 0, h)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,12 +264,9 @@ class _Ranks:
     zero: Floats
     below: Floats
 
-    def take_best(self, owners: Integers | None) -> _Ranks:
-        """One row of each person, by which they are found best; `owners` says whose each is."""
-        if owners is None:
-            return self
-        order = np.lexsort((self.mean, -self.zero, -self.below, owners))
-        best = order[np.flatnonzero(np.diff(owners[order], prepend=-1))]
+    def take_best(self, units: Units) -> _Ranks:
+        """One row of each unit, by which it is found best; `units` says whom each is about."""
+        best = units.choose_rows(-self.below, -self.zero, self.mean)
         return _Ranks(self.mean[best], self.zero[best], self.below[best])
 
 

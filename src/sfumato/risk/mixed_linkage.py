@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import find_persons
 from sfumato.cells.codes import encode_rows
 from sfumato.data import Dataset
 from sfumato.engines import Engine
@@ -21,7 +20,6 @@ from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import format_value, parameters
-from sfumato.risk._persons import COUNTS_PERSONS
 from sfumato.risk.attacks.assignment import assign_all
 from sfumato.risk.attacks.attacker_view import (
     RecordKinds,
@@ -29,7 +27,7 @@ from sfumato.risk.attacks.attacker_view import (
     compute_costs,
     compute_costs_of_kinds,
     is_within,
-    sample_rows,
+    sample_units,
     view_release,
 )
 from sfumato.risk.attacks.imperfect_knowledge import (
@@ -38,8 +36,9 @@ from sfumato.risk.attacks.imperfect_knowledge import (
     list_subsets,
 )
 from sfumato.risk.attacks.outcomes import bound_share, mean_of, wilson
-from sfumato.risk.attacks.owners import share_own, take_best
+from sfumato.risk.attacks.owners import share_own
 from sfumato.risk.known import known_variables, require_records
+from sfumato.units import Units
 
 _AT_ONCE = 1000
 """Records up to which all are assigned at once: time grows with their cube."""
@@ -164,17 +163,16 @@ class MixedLinkage(Measure):
         require_records(len(original))
         known = known_variables(self.known, original, "original")
         views, warnings = view_release(original, released, known, owner=self.name)
-        owners = find_persons(original)
-        rows = sample_rows(views, owners, self.individuals)
-        total = len(original) if owners is None else len(np.unique(owners))
+        units, total = original.units, original.units.count
+        rows = sample_units(views, units, self.individuals)
         # Who is in the file, and what is known of them wrongly, follows from the records.
-        present = draw_present(views, self.sampling_fraction, owners)
+        present = draw_present(views, self.sampling_fraction, units)
         views = blur_knowledge(views, self.errors)
-        links = _link_persons(views, rows, owners, present)
-        of_rows, whose = links.chances, None if owners is None else owners[rows]
-        chance = take_best(of_rows, whose)
-        weighed = _link_persons(views, rows, owners, present, by_noise=True)
-        by_noise = take_best(weighed.chances, whose)
+        links = _link_units(views, rows, units, present)
+        targets = units.take(rows)
+        chance = targets.reduce(np.fmax, links.chances)
+        weighed = _link_units(views, rows, units, present, by_noise=True)
+        by_noise = targets.reduce(np.fmax, weighed.chances)
         value, count = mean_of(chance), len(chance)
         share_by_noise = mean_of(by_noise)
         intervals = [
@@ -192,11 +190,9 @@ class MixedLinkage(Measure):
             direction=self.direction,
             baseline=self.sampling_fraction / max(round(self.sampling_fraction * total), 1),
             sampled=(count, total) if sampled else None,
-            records=original.like(_records(len(original), rows, of_rows)),
+            records=original.like(_records(len(original), rows, links.chances)),
             table=original.like(
-                _tabulate_subsets(views, rows, owners, present)
-                if self.by_number
-                else _table(chance)
+                _tabulate_subsets(views, rows, units, present) if self.by_number else _table(chance)
             ),
             details={
                 "mixed_linkage_by_noise": share_by_noise,
@@ -204,18 +200,18 @@ class MixedLinkage(Measure):
                 "mixed_linkage_by_noise_high": intervals[1][1],
                 f"{self.name}{AT_WORST}": worst,
                 f"mixed_linkage_by_noise{AT_WORST}": worst,
-                **self._assign(views, rows, total, owners, present),
-                **_describe_presence([links, weighed], rows, present, whose),
+                **self._assign(views, rows, units, present),
+                **_describe_presence([links, weighed], rows, present, targets),
                 "targets": count,
                 "records": len(original),
-                **({} if owners is None else {"persons": total}),
+                **units.details(),
                 "truthful": tuple(view.name for view in views if view.truthful),
                 "variables": names,
             },
             assumptions=(
                 f"The attacker knows {self._describe_errors()}, of each person: {listed}.",
                 *self._describe_fraction(),
-                *(() if owners is None else (COUNTS_PERSONS,)),
+                *units.describe(),
                 *_ASSUMPTIONS,
             ),
             warnings=(*warnings, *_warn_of_noise(share_by_noise, value)),
@@ -239,19 +235,18 @@ class MixedLinkage(Measure):
         self,
         views: list[VariableView],
         rows: Positions,
-        records: int,
-        owners: Integers | None,
+        units: Units,
         present: Mask | None,
     ) -> dict[str, Any]:
         """The share that is right when all are linked at once, for either attacker."""
-        if owners is not None:
+        if not units.one_row_each:
             return _NOT_ASSIGNED
         if present is not None:
             return _NOT_ALL_PRESENT
-        assigned = _assign_persons(views, rows, records)
+        assigned = _assign_persons(views, rows, units.count)
         if math.isnan(assigned["mixed_assigned"]):
             return assigned
-        weighed = _assign_persons(views, rows, records, by_noise=True)["mixed_assigned"]
+        weighed = _assign_persons(views, rows, units.count, by_noise=True)["mixed_assigned"]
         return {
             **assigned,
             "mixed_assigned_by_noise": weighed,
@@ -267,15 +262,15 @@ class _Links:
     distances: Floats
 
 
-def _link_persons(
+def _link_units(
     views: Sequence[VariableView],
     rows: Positions,
-    owners: Integers | None,
+    units: Units,
     present: Mask | None,
     *,
     by_noise: bool = False,
 ) -> _Links:
-    """Each row's chance of being linked to a record of the same person."""
+    """Each row's chance of being linked to a record of the same unit."""
     chances, distances = [], []
     kinds, known = RecordKinds.find(views), [view.persons for view in views]
     there = kinds.of if present is None else kinds.of[present]
@@ -284,7 +279,7 @@ def _link_persons(
         views, known, rows, kinds, what="measuring links", by_noise=by_noise
     ):
         cost[:, sizes == 0] = np.inf  # nobody of this kind is in the file
-        batch_chances, nearest = _link_batch(cost, batch, owners, present, kinds, sizes)
+        batch_chances, nearest = _link_batch(cost, batch, units, present, kinds, sizes)
         chances.append(batch_chances)
         distances.append(nearest)
     return _Links(np.concatenate(chances), np.concatenate(distances))
@@ -293,7 +288,7 @@ def _link_persons(
 def _link_batch(
     cost: Floats,
     batch: Positions,
-    owners: Integers | None,
+    units: Units,
     present: Mask | None,
     kinds: RecordKinds,
     sizes: Integers,
@@ -301,7 +296,8 @@ def _link_batch(
     """The chance of each person to be linked rightly, and the distance of the nearest record."""
     least = cost.min(axis=1, keepdims=True)
     nearest = is_within(cost, least)
-    if owners is not None:
+    if not units.one_row_each:
+        owners = units.numbers
         # Whoever's no record is in the file is nobody's.
         whose = owners if present is None else np.where(present, owners, -1)
         return share_own(nearest[:, kinds.of], owners[batch], whose), least[:, 0]
@@ -313,18 +309,18 @@ def _link_batch(
 
 
 def _tabulate_subsets(
-    views: Sequence[VariableView], rows: Positions, owners: Integers | None, present: Mask | None
+    views: Sequence[VariableView], rows: Positions, units: Units, present: Mask | None
 ) -> pl.DataFrame:
     """What is linked by how many variables are known, for the better attacker."""
-    whose = None if owners is None else owners[rows]
+    targets = units.take(rows)
     shares: dict[int, list[tuple[float, str]]] = {}
     for subset in list_subsets(len(views)):
         some = [views[position] for position in subset]
         share = max(
-            mean_of(
-                take_best(_link_persons(some, rows, owners, present, by_noise=n).chances, whose)
+            mean_of(targets.reduce(np.fmax, links.chances))
+            for links in (
+                _link_units(some, rows, units, present, by_noise=n) for n in (False, True)
             )
-            for n in (False, True)
         )
         shares.setdefault(len(subset), []).append((share, ", ".join(view.name for view in some)))
     return pl.DataFrame(
@@ -341,7 +337,7 @@ def _tabulate_subsets(
 
 
 def _describe_presence(
-    attackers: Sequence[_Links], rows: Positions, present: Mask | None, whose: Integers | None
+    attackers: Sequence[_Links], rows: Positions, present: Mask | None, targets: Units
 ) -> dict[str, float]:
     """For those who are in the file, and for the links that an attacker trusts most."""
     if present is None:
@@ -349,10 +345,8 @@ def _describe_presence(
     there = present[rows]
     shares, trusted = [], []
     for links in attackers:
-        persons = None if whose is None else whose[there]
-        shares.append(
-            mean_of(take_best(links.chances[there], persons)) if there.any() else math.nan
-        )
+        best = targets.take(there).reduce(np.fmax, links.chances[there])
+        shares.append(mean_of(best) if there.any() else math.nan)
         limit = np.quantile(links.distances, _TRUSTED, method="inverted_cdf")
         trusted.append(mean_of(links.chances[links.distances <= limit]))
     return {"linked_if_in_file": max(shares), "confident_links_right": max(trusted)}

@@ -11,16 +11,15 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.classes import count_distinct
 from sfumato.cells.same_values import TOLERANCE
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence, Subject
-from sfumato.kernels.arrays import Integers, Mask
+from sfumato.kernels.arrays import Mask
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
+from sfumato.risk._persons import choose_audience
 from sfumato.risk.disclosure.united import WorstReading
 from sfumato.risk.known import require_records
 from sfumato.risk.protection.distinct_records import read_threshold
@@ -177,11 +176,11 @@ class Peers(Measure):
         if self.domains == "declared":
             unseen = {name: count_unused_values(rows.data, name) for name in question.sensitive}
             question = replace(question, unseen=unseen)
-        search = find_peers(rows.data, question, rows.counts)
+        search = find_peers(rows.data, question, rows.units)
         table = _tabulate(search)
         united = WorstReading(max)
         for reading in search_readings(rows, question, self.same_within):
-            risks = _list_risks_of_reading(search, reading, rows.counts)
+            risks = _list_risks_of_reading(search, reading)
             if reading.united is None:
                 united.add_reading_without_missing(_list_risks(search), risks, reading.secret)
             else:
@@ -202,13 +201,13 @@ class Peers(Measure):
             assumptions=(
                 *_list_assumptions(search),
                 *united.assumptions,
-                *(() if search.persons is None else (COUNTS_PERSONS,)),
+                *search.units.describe(),
             ),
             warnings=(
                 *_list_warnings(search, omitted, rows.data, in_turn=in_turn),
                 *united.warnings,
             ),
-            audience=choose_audience(data, subject, search.persons),
+            audience=choose_audience(data, subject, search.units),
             sampled=(int(search.counts.sum()), records) if search.sampled else None,
         )
 
@@ -269,10 +268,9 @@ class Peers(Measure):
         details["groups"] = group_by_protection(
             search.peers.least_ppp.T, search.counts, question.sensitive, self.p
         )
-        if search.persons is not None:
-            details["persons"] = search.records
+        details |= search.units.details()
         codes = search.matched.codes
-        if codes is not None and not search.sampled and search.persons is None:
+        if codes is not None and not search.sampled and search.units.one_row_each:
             details["gains"] = rank_gains(
                 codes,
                 search.counts,
@@ -327,9 +325,7 @@ def _count_most(search: PeerSearch, flag: Flag) -> int:
     return -(-most * search.records // int(search.counts.sum()))
 
 
-def _list_risks_of_reading(
-    search: PeerSearch, reading: PeerReading, counts: Integers | None
-) -> dict[str, float]:
+def _list_risks_of_reading(search: PeerSearch, reading: PeerReading) -> dict[str, float]:
     """The same where a secret is read otherwise; who is breached in one search is breached."""
     records, again = search.records, [_list_risks(part) for _, part in reading.searches]
     flags: dict[str, Flag] = {"peers": PeerSearch.mark_breaches, "npp_below": has_few_peers}
@@ -346,7 +342,7 @@ def _list_risks_of_reading(
             share = max([risks[number] for risks in again], default=0.0)
             flagged[number] = math.ceil(share * records)
         else:
-            flagged[number] = _count_in_any(search, reading, flag, counts)
+            flagged[number] = _count_in_any(search, reading, flag)
     return {
         "breached_records": flagged["peers"],
         "fewest_protective_peers": fewest,
@@ -354,17 +350,13 @@ def _list_risks_of_reading(
     }
 
 
-def _count_in_any(
-    search: PeerSearch, reading: PeerReading, flag: Flag, counts: Integers | None
-) -> int:
+def _count_in_any(search: PeerSearch, reading: PeerReading, flag: Flag) -> int:
     """Records, or persons, that are flagged as the secret stands or as it is read."""
     index = search.question.sensitive.index(reading.secret.name)
     flags = flag(search, index)[search.row_of]
     for rows, part in reading.searches:
         flags[rows] |= flag(part, 0)[part.row_of]
-    if search.persons is not None:
-        return count_distinct(search.persons[flags])
-    return int(flags.sum() if counts is None else counts[flags].sum())
+    return search.units.count_among(flags)
 
 
 def _judge_worst(

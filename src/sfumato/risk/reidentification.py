@@ -11,17 +11,15 @@ import polars as pl
 from pydantic import Field, model_validator
 
 from sfumato.cells.boxes import Boxes, Missing, read_boxes
-from sfumato.cells.classes import find_persons
 from sfumato.cells.fitting import Fitting, find_fitting
 from sfumato.data import Dataset
 from sfumato.engines import Engine, Rows
 from sfumato.evidence import Evidence, Subject
-from sfumato.kernels.arrays import Integers
 from sfumato.kernels.trees.box_cells import COVERED, UNDECIDED
 from sfumato.measure import AT_WORST, AttackWording, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
+from sfumato.risk._persons import choose_audience
 from sfumato.risk.known import (
     Groups,
     check_groups,
@@ -31,6 +29,7 @@ from sfumato.risk.known import (
     require_records,
     warn_of_unknown_variables,
 )
+from sfumato.units import Units
 
 _WORST = "The true values are those, among all that a record may stand for, that fewest others fit."
 _MISSING = {
@@ -42,12 +41,12 @@ _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """The variables under both meanings of missing, those with gaps, and whose each row is."""
+    """The variables under both meanings of missing, those with gaps, and whom rows are about."""
 
     value: Boxes
     wildcard: Boxes
     gaps: frozenset[str]
-    owners: Integers | None
+    units: Units
 
 
 @parameters
@@ -140,8 +139,7 @@ class Reidentification(Measure):
         named = tuple(dict.fromkeys(chain(known, *combined.values())))
         rows_of = engine.tabulate(data, named)
         require_records(rows_of.total)
-        owners = find_persons(data) if engine.in_memory else None
-        read = _read_boxes(rows_of, named, owners)
+        read = _read_boxes(rows_of, named)
         fitting, others = readings = self._both(read, known)
         rows = [
             self._row(
@@ -160,7 +158,7 @@ class Reidentification(Measure):
                 "reidentifiable_records": fitting.unique,
                 "undecided_records": fitting.undecided,
                 "records": rows_of.total,
-                **({} if owners is None else {"persons": fitting.records}),
+                **read.units.details(),
                 "guess": fitting.guess,
                 "k_by_fitting": fitting.smallest,
                 "class_sizes": _describe_sizes(fitting),
@@ -172,7 +170,7 @@ class Reidentification(Measure):
             },
             assumptions=(
                 describe_known(known),
-                *(() if owners is None else (COUNTS_PERSONS,)),
+                *read.units.describe(),
                 _WORST,
                 _MISSING[self.missing],
             ),
@@ -182,7 +180,7 @@ class Reidentification(Measure):
                 *_describe_lone_records(fitting),
                 *_describe_literals(read.value),
             ),
-            audience=choose_audience(data, subject, owners),
+            audience=choose_audience(data, subject, read.units),
         )
 
     @property
@@ -194,11 +192,11 @@ class Reidentification(Measure):
         """By the declared meaning of missing, and by the other."""
         boxes = (read.value, read.wildcard)
         declared, other = boxes if self.missing == "value" else boxes[::-1]
-        fitting = find_fitting(declared, names, budget=self.budget, owners=read.owners)
+        fitting = find_fitting(declared, names, budget=self.budget, units=read.units)
         # Without missing values both readings are the same.
         if read.gaps.isdisjoint(names):
             return fitting, fitting
-        return fitting, find_fitting(other, names, budget=self.budget, owners=read.owners)
+        return fitting, find_fitting(other, names, budget=self.budget, units=read.units)
 
     def _judge(self, fitting: Fitting, others: Fitting) -> dict[str, Any]:
         """What targets are checked against: the worse of both directions, and of both readings."""
@@ -234,11 +232,11 @@ class Reidentification(Measure):
         }
 
 
-def _read_boxes(rows: Rows, names: tuple[str, ...], owners: Integers | None) -> _Read:
+def _read_boxes(rows: Rows, names: tuple[str, ...]) -> _Read:
     gaps = frozenset(name for name in names if rows.data.column(name).null_count())
     readings: tuple[Missing, ...] = ("value", "wildcard") if gaps else ("value",)
     boxes = [read_boxes(rows.data, names, missing=m, counts=rows.counts) for m in readings]
-    return _Read(boxes[0], boxes[-1], gaps, owners)
+    return _Read(boxes[0], boxes[-1], gaps, rows.units)
 
 
 def _describe_sizes(fitting: Fitting) -> str:

@@ -10,11 +10,9 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Integers
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
@@ -35,6 +33,7 @@ from sfumato.risk.attacks.statements import (
     try_gaps,
 )
 from sfumato.risk.known import known_variables, require_records
+from sfumato.units import Units
 
 _WORDS: dict[Form, str] = {
     "cells": "the values as they stand",
@@ -156,12 +155,12 @@ class SinglingOut(Measure):
         require_records(len(original))
         known = known_variables(self.known, original, "original")
         views, warnings = view_release(original, released, known, owner=self.name)
-        owners = find_persons(original)
+        units = original.units
         ways = [
-            *_try_conjunctions(views, self.individuals, owners),
-            *_try_others(views, self.individuals, owners),
+            *_try_conjunctions(views, self.individuals, units),
+            *_try_others(views, self.individuals, units),
         ]
-        outer = try_extremes(views, owners)
+        outer = try_extremes(views, units)
         # The outsider chooses the way that works best.
         serious = _pool_rare(ways)
         best = max(serious, key=lambda way: way.surely)
@@ -172,8 +171,7 @@ class SinglingOut(Measure):
         sampled = next((way.sampled for way in (best, *serious) if way.sampled), None)
         furthest = max(serious, key=lambda way: _compute_excess(way.surely, way.baseline))
         flags = _flag_isolated_persons(len(original), [*(way.tried for way in ways), outer])
-        isolated = int(flags.sum()) if owners is None else len(np.unique(owners[flags]))
-        persons = len(original) if owners is None else len(np.unique(owners))
+        isolated = units.count_among(flags)
         rows = [self._row(way) for way in ways if way.listed]
         return Evidence(
             name=self.name,
@@ -197,17 +195,17 @@ class SinglingOut(Measure):
                 **_describe_extremes(outer),
                 "singled_out_records": isolated,
                 "singled_out_records_low": isolated,
-                "singled_out_records_high": max(isolated, math.ceil(interval[1] * persons)),
+                "singled_out_records_high": max(isolated, math.ceil(interval[1] * units.count)),
                 "attempts": attempts,
                 "best_way": best.title,
                 "chance_by_weight": best.tried.by_weight,
                 "records": len(original),
-                **({} if owners is None else {"persons": persons}),
+                **units.details(),
                 "variables": tuple(view.name for view in views),
             },
             assumptions=(
                 _describe_variables(views),
-                *(() if owners is None else (_ROWS_OF_ONE,)),
+                *units.describe(_ROWS_OF_ONE),
                 *_ASSUMPTIONS,
             ),
             warnings=(*warnings, *_list_warnings(furthest)),
@@ -267,25 +265,23 @@ class _Way:
         return (attempts, self.possible) if attempts < self.possible else None
 
 
-def _try_conjunctions(views: list[VariableView], most: int, owners: Integers | None) -> list[_Way]:
+def _try_conjunctions(views: list[VariableView], most: int, units: Units) -> list[_Way]:
     """Statements that take one variable after the other from a released record."""
-    tried = {form: try_conjunctions(views, form, most, owners=owners) for form in _WORDS}
-    control = [
-        try_conjunctions(views, form, most, owners=owners, shuffled=True).rate for form in _WORDS
-    ]
+    tried = {form: try_conjunctions(views, form, most, units) for form in _WORDS}
+    control = [try_conjunctions(views, form, most, units, shuffled=True).rate for form in _WORDS]
     records = len(views[0].persons)
     return [_Way(_WORDS[form], "", tried[form], max(control), records) for form in tried]
 
 
-def _try_others(views: list[VariableView], most: int, owners: Integers | None) -> list[_Way]:
+def _try_others(views: list[VariableView], most: int, units: Units) -> list[_Way]:
     """Statements of single cells, of classes and their ends, and of what no cell covers."""
     ways: list[_Way] = []
     for view in views:
-        single = try_single_cells(view, owners)
+        single = try_single_cells(view, units)
         if len(single.isolates):
             ways.append(_Way(_SINGLE, view.name, single, single.by_weight, len(single.isolates)))
-    tried, drawn = try_classes(views, most, owners=owners)
-    shuffled, _ = try_classes(views, most, owners=owners, shuffled=True)
+    tried, drawn = try_classes(views, most, units)
+    shuffled, _ = try_classes(views, most, units, shuffled=True)
     records, classes = len(views[0].persons), count_classes(views)
     pairs: list[_Way] = []
     for key in list_keys(tried):
@@ -304,8 +300,8 @@ def _try_others(views: list[VariableView], most: int, owners: Integers | None) -
         ways += [replace(way, listed=way is worst) for way in pairs]
     for view in views:
         if isinstance(view, OrderedView) and view.shows_value().any():
-            gaps = try_gaps(view, most, owners=owners)
-            shifted = try_gaps(view, most, owners=owners, shifted=True).rate
+            gaps = try_gaps(view, most, units)
+            shifted = try_gaps(view, most, units, shifted=True).rate
             ways.append(_Way(_GAPS, view.name, gaps, shifted, len(gaps.isolates)))
     return ways
 

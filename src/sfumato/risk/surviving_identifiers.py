@@ -206,9 +206,7 @@ class SurvivingIdentifiers(Measure):
                 if text is not None and not survives[row]:
                     searched = _Searched(text)
                     survives[row] = any(value and searched.holds(value) for value in values)
-        owners = original.persons
-        number = np.arange(len(original)) if owners is None else owners.to_numpy()
-        return len(np.unique(number[survives])), len(np.unique(number[has_text]))
+        return original.units.count_among(survives), original.units.count_among(has_text)
 
 
 class _Searched:

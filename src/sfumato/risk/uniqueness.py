@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -15,7 +16,6 @@ from sfumato.cells.classes import (
     ClassifiedRecords,
     EquivalenceClasses,
     classify_records,
-    count_codes,
     find_equivalence_classes,
 )
 from sfumato.cells.codes import encode_unordered
@@ -29,7 +29,7 @@ from sfumato.kernels.memory import look_up, split_rows
 from sfumato.measure import AT_WORST, Measure
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
-from sfumato.risk._persons import choose_audience, count_fitting_persons, describe_persons
+from sfumato.risk._persons import choose_audience, count_fitting_persons
 from sfumato.risk.known import describe_known, known_variables, require_records
 from sfumato.risk.trajectories import (
     combine_risks,
@@ -38,6 +38,7 @@ from sfumato.risk.trajectories import (
     describe_trajectories,
     find_link,
 )
+from sfumato.units import COUNTS_PERSONS, count_codes
 
 if TYPE_CHECKING:
     from sfumato.kernels.trees.equivalence_classes import Classes
@@ -211,7 +212,7 @@ class Uniqueness(Measure):
             table=data.like(_distribution(classes, sizes)),
             details={
                 **_risks(classes, sizes),
-                **({} if classes.persons is None else {"persons": classes.total}),
+                **classes.units.details(),
                 **population,
                 **trajectories,
                 **_average_risks(classes, risks),
@@ -225,30 +226,32 @@ class Uniqueness(Measure):
             assumptions=(
                 describe_known(known),
                 _MISSING[self.missing],
-                *describe_persons(classes),
-                *self._describe_trajectories(classes),
+                *classes.units.describe(
+                    COUNTS_PERSONS,
+                    describe_trajectories(self.known_rows, row_counts=self.row_counts),
+                ),
             ),
             warnings=(
                 *_warn_of_journalist(population),
                 *_warn_of_trajectories(trajectories, int(sizes.min())),
             ),
-            audience=choose_audience(data, subject, classes.persons),
+            audience=choose_audience(data, subject, classes.units),
         )
 
     def _count_trajectories(self, records: ClassifiedRecords) -> dict[str, Any]:
         """How few persons have the same rows, where an outsider sees which rows are one's."""
         classes = records.classes
-        if classes.persons is None:
+        if classes.units.one_row_each:
             return _leave_open(_ONE_ROW, *_OF_TRAJECTORIES)
-        link = find_link(records.data, classes.persons)
+        of, persons = classes.of, classes.units.numbers
+        link = find_link(records.data, persons)
         if link is None:
             return _leave_open(_NO_LINK, *_OF_TRAJECTORIES)
-        of, persons = classes.of, classes.persons
         alike: Integers | None
         if self.known_rows is not None:
             alike = count_parts(of, persons, self.known_rows, row_counts=self.row_counts)
         else:
-            rows = slice(None) if self.row_counts else classes.find_pairs()
+            rows = slice(None) if self.row_counts else classes.units.find_once(of)
             alike = count_trajectories(of[rows], persons[rows])
         if alike is None:
             why = "there are too many parts of trajectories to list; name fewer known_rows."
@@ -258,11 +261,6 @@ class Uniqueness(Measure):
             "unique_trajectories": int((alike == 1).sum()) / classes.total,
             "rows_linked_by": link,
         }
-
-    def _describe_trajectories(self, classes: EquivalenceClasses) -> tuple[str, ...]:
-        if classes.persons is None:
-            return ()
-        return (describe_trajectories(self.known_rows, row_counts=self.row_counts),)
 
     def _judge(
         self, classes: EquivalenceClasses, fitting: Integers, alike: Integers
@@ -291,7 +289,7 @@ def _count_with_wildcards(records: ClassifiedRecords) -> tuple[Integers, Integer
         same_cells = find_classes(cells, [int(row.max(initial=0)) + 1 for row in cells])
         cells, of = cells[:, same_cells.first] - 1, same_cells.of
     patterns = cells.T
-    if records.classes.persons is not None:
+    if not records.classes.units.one_row_each:
         fitted, same = count_fitting_persons(patterns, of, records.classes)
         return fitted[of], same[of]
     counts = np.bincount(of, sizes, len(patterns)).astype(np.int64)
@@ -312,7 +310,7 @@ def _risks(classes: EquivalenceClasses, sizes: Integers) -> dict[str, Any]:
     return {
         "k": smallest,
         "unique_records": classes.count_in(sizes == 1),
-        "records": classes.count_rows(),
+        "records": classes.units.count_records(),
         "classes": len(classes),
         "prosecutor": 1 / smallest,
         # The mean over records of 1 / class size.
@@ -372,13 +370,13 @@ def _add_up_weights(
     weights: pl.Series, classes: EquivalenceClasses, first: int, after: int
 ) -> pl.DataFrame:
     """The records, or persons, of some classes and the people of the population in each."""
-    rows = classes.order[classes.starts[first] : classes.starts[after]]
+    rows, units = classes.order[classes.starts[first] : classes.starts[after]], classes.units
     # Each weight once and sorted, so that a sum does not depend on the order of the records.
     weighed = pl.DataFrame({"at": classes.of[rows], "weight": weights.gather(rows)}).with_columns(
-        len=pl.lit(1) if classes.counts is None else pl.Series(classes.counts[rows])
+        len=pl.lit(1) if units.counts is None else pl.Series(units.counts[rows])
     )
-    if classes.persons is not None:
-        weighed = weighed.group_by("at", pl.Series("person", classes.persons[rows])).agg(
+    if not units.one_row_each:
+        weighed = weighed.group_by("at", pl.Series("person", units.numbers[rows])).agg(
             pl.col("weight").min(), pl.col("len").min()
         )
     return (
@@ -469,8 +467,8 @@ def _count_with_clusters(records: ClassifiedRecords, risks: Floats) -> dict[str,
     except MethodError as error:  # too many groups to be fetched from a cluster
         return _leave_open(error.what, *_OF_GROUPS)
     smallest = int(_split_by_groups(rows, classes, more).counts.min())
-    if (persons := records.classes.persons) is not None:
-        known_too = find_equivalence_classes(records.data, [*known, *more], persons=persons)
+    if not (units := classes.units).one_row_each:
+        known_too = find_equivalence_classes(records.data, [*known, *more], units)
         smallest = int(known_too.sizes.min())
     households = [_look_at_households(*by_cluster[name], name, risks) for name in more]
     return {
@@ -488,7 +486,7 @@ def _split_by_groups(rows: Dataset, classes: EquivalenceClasses, names: Sequence
 
     groups = (encode_unordered(rows.column(name)) for name in names)
     return join_classes(
-        chain([(classes.of, len(classes))], groups), len(classes.of), classes.counts
+        chain([(classes.of, len(classes))], groups), len(classes.of), classes.units.counts
     )
 
 
@@ -510,15 +508,15 @@ def _look_at_households(
     rows: Dataset, classes: EquivalenceClasses, name: str, risks: Floats
 ) -> _Households:
     groups = encode_unordered(rows.column(name))[0].astype(np.int64)
-    if classes.counts is None:
+    if classes.units.counts is None:
         # Who is in no household is alone.
         alone = rows.column(name).is_null().to_numpy()
         groups[alone] = groups.max(initial=0) + 1 + np.arange(alone.sum())
-    of, counts = classes.of.astype(np.int64), classes.counts
+    of, counts = classes.of.astype(np.int64), classes.units.counts
     alike = int(count_trajectories(of, groups, counts).min())
-    if classes.persons is not None:
+    if not classes.units.one_row_each:
         # Of each person in the household the row that is found most easily.
-        within = EquivalenceClasses(groups.astype(np.int32), classes.sizes, persons=classes.persons)
+        within = replace(classes, of=groups.astype(np.int32))
         worst = next(within.choose_rows(of, [risks[of]]))
         of, groups = of[worst], groups[worst]
     combined = combine_risks(risks[of], groups, counts)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import EquivalenceClasses, find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Integers, Mask
+from sfumato.kernels.arrays import Integers
 from sfumato.measure import Measure
 from sfumato.numbers import Number
 from sfumato.pairs.alignment import quote_names
 from sfumato.pairs.unchanged import mark_unchanged
 from sfumato.parameters import parameters
-from sfumato.risk._persons import COUNTS_PERSONS
+from sfumato.units import Units
 
 _KNOWN = ("quasi", "weight")
 _ASSUMPTIONS = (
@@ -80,8 +78,7 @@ class Untouched(Measure):
         del engine  # all records are in memory
         if not len(original):
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
-        owners = find_persons(original)
-        rows = [self._describe(name, original, released, owners) for name in original.columns]
+        rows = [self._describe(name, original, released) for name in original.columns]
         table = pl.DataFrame(rows, infer_schema_length=None)
         known = [row for row in rows if row["role"] in _KNOWN and row["done"] != "dropped"]
         value = max((row["fingerprint"] for row in known), default=0.0)
@@ -100,20 +97,19 @@ class Untouched(Measure):
                 "k": self.k,
                 "records": len(original),
             },
-            assumptions=_ASSUMPTIONS if owners is None else (COUNTS_PERSONS, *_ASSUMPTIONS),
+            assumptions=(*original.units.describe(), *_ASSUMPTIONS),
             warnings=self._list_warnings(prints),
         )
 
-    def _describe(
-        self, name: str, original: Dataset, released: Dataset, owners: Integers | None
-    ) -> dict[str, Any]:
+    def _describe(self, name: str, original: Dataset, released: Dataset) -> dict[str, Any]:
+        units = original.units
         row: dict[str, Any] = {"variable": name, "role": original.schema[name].role}
         if name not in released.schema:
             empty = dict.fromkeys(("unchanged", "unique", "rare", "fingerprint"), 0.0)
             return row | {"done": "dropped", "distinct": 0} | empty
         cells = released.column(name)
         same = mark_unchanged(original, released, name)
-        sizes = _count_alike(cells, owners)
+        sizes = _count_alike(cells, units)
         rare = sizes < self.k
         share = float(same.mean())
         done = "unchanged" if share == 1 else "changed" if share == 0 else "partly changed"
@@ -121,9 +117,9 @@ class Untouched(Measure):
             "done": done,
             "distinct": int(cells.n_unique()),
             "unchanged": share,
-            "unique": _share(sizes == 1, owners),
-            "rare": _share(rare, owners),
-            "fingerprint": _share(rare & same, owners),
+            "unique": units.share(sizes == 1),
+            "rare": units.share(rare),
+            "fingerprint": units.share(rare & same),
         }
 
     def _list_warnings(self, prints: list[str]) -> tuple[str, ...]:
@@ -137,17 +133,8 @@ class Untouched(Measure):
         return (warning,)
 
 
-def _count_alike(cells: pl.Series, owners: Integers | None) -> Integers:
-    """How many records have the cell of each; or persons, where these have several."""
+def _count_alike(cells: pl.Series, units: Units) -> Integers:
+    """How many units have the cell of each row."""
     codes = cells.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
-    sizes: Integers = np.bincount(codes)
-    if owners is not None:
-        sizes = EquivalenceClasses(codes.astype(np.int32), sizes, persons=owners).count_persons()
-    alike: Integers = sizes[codes]
+    alike: Integers = units.count_groups(codes)[codes]
     return alike
-
-
-def _share(mask: Mask, owners: Integers | None) -> float:
-    if owners is not None:
-        return len(np.unique(owners[mask])) / len(np.unique(owners))
-    return float(mask.mean()) if len(mask) else 0.0

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-
 from sfumato.data import Dataset
 from sfumato.data.linked import LinkedTables
 from sfumato.engines import Engine, engine_for
@@ -117,9 +115,9 @@ def evaluate(
             f"{', '.join(comparisons)}: nothing says which records belong together.",
             hint="pass the Release or its folder; or pass paired=True if the rows correspond.",
         )
-    if paired and original.persons is not None and released.persons is None:
-        persons = original.persons.to_numpy().astype(np.int64)
-        released = replace(released, given_identity=released.identity.with_persons(persons))
+    if paired and original.units.declared and not released.units.declared:
+        identity = released.identity.with_persons(original.units.numbers)
+        released = replace(released, given_identity=identity)
     return take_measures(chosen, original, released, progress=progress)
 
 

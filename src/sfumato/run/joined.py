@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeGuard
 import numpy as np
 import polars as pl
 
-from sfumato.cells.classes import EquivalenceClasses, find_equivalence_classes
+from sfumato.cells.classes import find_equivalence_classes
 from sfumato.cells.confidential import require_apart, select_confidential
 from sfumato.data import Dataset
 from sfumato.data.linked import PERSON, TABLE, LinkedTables, stack_rows
@@ -42,6 +42,7 @@ from sfumato.risk.trajectories import (
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.run.measuring import take_measures
 from sfumato.schema import Column, Role
+from sfumato.units import Units
 
 SecretMeasure = AttributeDisclosure | Diversity | Closeness
 """What a measure of secrets (`Measure.of_secrets`) has: what is known, and what is confidential."""
@@ -294,8 +295,7 @@ class JoinedView:
         if self.known_rows is None:
             chosen: Any = slice(None)
             if not self.row_counts:
-                owned = EquivalenceClasses(classes.of, classes.sizes, persons=persons)
-                chosen = owned.find_pairs()
+                chosen = Units.of(persons).find_once(classes.of)
             number = number_trajectories(of[chosen], persons[chosen])
             return pl.DataFrame({PERSON: np.unique(persons), TRAJECTORY: number})
         parts = number_parts(of, persons, self.known_rows, row_counts=self.row_counts)

@@ -19,13 +19,13 @@ from sfumato.figures.public.protected_values import protect_values
 from sfumato.figures.public.protection import Keyed, resolve_protection
 from sfumato.figures.public.subjects import select_subjects
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.outputs.contributors import find_contributors
 from sfumato.outputs.log import Log
 from sfumato.outputs.output import Output, OutputRefused
 from sfumato.outputs.quantiles import FIVE, count_needed_records, safe_quantiles
 from sfumato.outputs.rules import Rules, warn_of_figure, warn_of_shared_persons
 from sfumato.outputs.tables.crosstabs import crosstab
 from sfumato.outputs.tables.table import Table
-from sfumato.outputs.units import find_units
 from sfumato.schema import Column, Schema
 from sfumato.sites.bundle import (
     BoxAnswer,
@@ -471,7 +471,7 @@ def _draft_model(site: _Site, result: Any) -> _AnswerDraft:
 
 def _warn_of_units(data: Dataset, rules: Rules) -> tuple[str, ...]:
     """Answers count records: where the rules count persons or groups, they stay inside."""
-    units = find_units(data, rules)
+    units = find_contributors(data, rules)
     counted = f"The rules count {units.word}, and the answers of a site count records."
     return (*warn_of_shared_persons(data), *((counted,) if units else ()))
 

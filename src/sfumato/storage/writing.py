@@ -438,8 +438,8 @@ def write_evidence(release: Release, evidence: Mapping[str, Evidence], private: 
         if item.records is not None
         for name in frames.wrap(item.records).columns
     ]
-    if (persons := release.dataset.persons) is not None:
-        measured.append(persons.alias(PERSON))
+    if (units := release.dataset.units).declared:
+        measured.append(pl.Series(PERSON, units.numbers, dtype=pl.UInt32))
     if measured:
         table = pl.DataFrame(measured)
         _put_table(private / RECORDS, table if order is None else table[order])

@@ -16,7 +16,7 @@ from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.engines.summaries import Deviation, Quantile
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
+from sfumato.kernels.arrays import Floats, Mask, Positions
 from sfumato.kernels.exact_sums import canonical_order
 from sfumato.methods.noise import Noise
 from sfumato.methods.persons import BY_PERSON
@@ -27,8 +27,9 @@ from sfumato.progress import current_progress
 from sfumato.randomness import Draws
 from sfumato.risk.attacks.distances import Space, space
 from sfumato.risk.attacks.knowledge import knowledge
-from sfumato.risk.attacks.owners import choose_targets, rank_persons, take_best
+from sfumato.risk.attacks.owners import choose_targets, rank_units
 from sfumato.risk.attacks.targets import order_values, tenths
+from sfumato.units import Units
 
 Who = Literal["all", "deciles"] | float
 Attacker = Literal["best", "plain"]
@@ -178,7 +179,7 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     offers = [search.find_least(variant) for variant in variants.with_other_tails()]
     return replace(
         result,
-        reason=_explain_failure(result, goal, attack.count_persons()),
+        reason=_explain_failure(result, goal, attack.units.count),
         offers=tuple(offer for offer in offers if offer.met),
     )
 
@@ -283,7 +284,7 @@ class ExposedGroup:
 
 
 def choose_groups(
-    measured: Space, who: Who, *, by: str, neighbour: int, owners: Integers | None = None
+    measured: Space, who: Who, units: Units, *, by: str, neighbour: int
 ) -> list[ExposedGroup]:
     """The groups that must be protected, each by itself.
 
@@ -291,9 +292,9 @@ def choose_groups(
     ----------
     measured : the records as the attacker measures distances.
     who : "all"; "deciles" by an order; or a share: those who have the fewest others around.
+    units : whom each record is about; others are other units.
     by : the order: "sum" of the variables, "distance" from the centre, or a variable.
     neighbour : the distance to the so-many-th other record decides who is most exposed.
-    owners : whose each record is, where a person may have several; then others are persons.
     """
     size = len(measured.original)
     if who == "all":
@@ -309,7 +310,7 @@ def choose_groups(
             '`who` is "all", "deciles", or a share of the records, such as 0.05.',
             hint="0.05 is the twentieth that has the fewest others around.",
         )
-    distance = _distance_to_neighbour(measured.original * measured.scale, neighbour, owners)
+    distance = _distance_to_neighbour(measured.original * measured.scale, neighbour, units)
     count = max(1, round(who * size))
     # Ties with the last one belong to the group.
     least = np.partition(distance, size - count)[size - count]
@@ -322,17 +323,17 @@ def _mask_rows(rows: npt.NDArray[np.intp], size: int) -> Mask:
     return mask
 
 
-def _distance_to_neighbour(values: Floats, which: int, owners: Integers | None) -> Floats:
-    """The distance to the n-th nearest other record, or person."""
+def _distance_to_neighbour(values: Floats, which: int, units: Units) -> Floats:
+    """The distance to the n-th nearest other unit."""
     from scipy.spatial import cKDTree
 
     from sfumato.kernels.trees.nearest_other import distance_to_other
 
-    if owners is not None:
-        which = min(which, len(np.unique(owners)) - 1)
-        return distance_to_other(values.T, np.arange(len(values)), which, np.inf, owners)
+    which = min(which, units.count - 1)
+    if not units.one_row_each:
+        return distance_to_other(values.T, np.arange(len(values)), which, np.inf, units)
 
-    neighbour = min(which, len(values) - 1) + 1  # each record is its own nearest
+    neighbour = which + 1  # each record is its own nearest
     distances, _ = cKDTree(values).query(values, k=[neighbour])
     return np.asarray(distances[:, 0], float)
 
@@ -366,10 +367,10 @@ class DistanceAttack:
     scale : what each variable is multiplied by.
     groups : whose exposure counts.
     draws : how often the noise is drawn.
+    units : whom each record is about: h counts them, and each is looked for by the row that is
+        found best.
     warnings : what was left out.
     attacker : "plain" weighs all variables alike; "best" also weighs them by their noise.
-    owners : whose each record is, where a person may have several. Then h counts persons, and each
-        is looked for by the row that is found best.
     categories : what the attacker knows besides numbers.
     errors : how wrong the attacker's knowledge is.
     sampling_fraction : which part of the persons looked for is in the file.
@@ -379,9 +380,9 @@ class DistanceAttack:
     scale: Floats
     groups: Sequence[ExposedGroup]
     draws: int
+    units: Units
     warnings: tuple[str, ...] = ()
     attacker: Attacker = "best"
-    owners: Integers | None = None
     categories: tuple[KnownCategory, ...] = ()
     errors: float = 0.0
     sampling_fraction: float = 1.0
@@ -397,29 +398,22 @@ class DistanceAttack:
             raise MeasureError("`errors` and `sampling_fraction` are shares, at most 1.")
         if not self.is_imperfect:
             return
-        if self.owners is not None:
+        if not self.units.one_row_each:
             raise MeasureError(
                 "Attackers with errors, or a sampling fraction, are not tried where persons have "
                 "several rows.",
                 hint="leave `errors` and `sampling_fraction` out.",
             )
-        if self.count_persons() > _FEW_ENOUGH:
+        if self.units.count > _FEW_ENOUGH:
             raise MeasureError(
                 "Attackers with errors, or a sampling fraction, are tried on at most "
-                f"{_FEW_ENOUGH} records; there are {self.count_persons()}.",
+                f"{_FEW_ENOUGH} records; there are {self.units.count}.",
                 hint="calibrate on a part of the records, or leave them out.",
             )
 
     def count_targets(self, group: ExposedGroup) -> int:
         """How many persons of a group are looked for."""
-        if self.owners is None:
-            return int(group.members.sum())
-        return len(np.unique(self.owners[group.members]))
-
-    def count_persons(self) -> int:
-        """How many persons there are."""
-        rows = len(next(iter(self.columns.values())))
-        return rows if self.owners is None else len(np.unique(self.owners))
+        return self.units.count_among(group.members)
 
     def attack(
         self,
@@ -472,8 +466,6 @@ class DistanceAttack:
 
     def _rank(self, original: Floats, released: Floats, among: Mask, cap: int | None) -> Floats:
         """The exposure of each group to whoever does better: plain, or weighed by the noise."""
-        from sfumato.kernels.trees.ranks import ranks
-
         unweighted = np.concatenate([self.scale, *(entry.scale for entry in self.categories)])
         scales = [unweighted]
         if self.attacker == "best":
@@ -484,12 +476,9 @@ class DistanceAttack:
                 exposure = self._rank_imperfectly(original, released, scale, among, cap)
                 exposures.append([self._average(exposure, group, cap) for group in self.groups])
                 continue
-            if self.owners is None:
-                h = ranks(original, released, scale, among=among, cap=cap)
-            else:
-                some = choose_targets(self.owners)
-                looked = among if some is None else among & some
-                h = rank_persons(original, released, scale, self.owners, cap=cap, among=looked)
+            some = choose_targets(self.units)
+            looked = among if some is None else among & some
+            h = rank_units(original, released, scale, self.units, cap=cap, among=looked)
             exposure = h.mean() if cap is None else h.share_below(cap)
             exposures.append([self._average(exposure, group, cap) for group in self.groups])
         # A mean of h protects when it is large; a share of records is a risk.
@@ -549,9 +538,8 @@ class DistanceAttack:
             return category.coordinates
         coin = chance.uniform(f"{category.name} exchanged", draw)
         other = chance.uniform(f"{category.name} taken", draw)
-        if self.owners is not None:
-            firsts = self._find_firsts()
-            coin, other = coin[firsts], other[firsts]
+        firsts = self._find_firsts()
+        coin, other = coin[firsts], other[firsts]
         source = np.where(
             coin < category.retention,
             np.arange(len(coin)),
@@ -561,17 +549,16 @@ class DistanceAttack:
 
     def _average(self, exposure: Floats, group: ExposedGroup, cap: int | None) -> float:
         """The mean over the persons of a group, each by the row that gives away the most."""
-        if self.owners is None:
-            return float(exposure[group.members].mean())
         rows = np.flatnonzero(group.members & ~np.isnan(exposure))
         # A mean of h is a risk where it is small, a share where it is large.
         sign = -1 if cap is None else 1
-        return sign * float(take_best(sign * exposure[rows], self.owners[rows]).mean())
+        return sign * float(self.units.take(rows).reduce(np.fmax, sign * exposure[rows]).mean())
 
-    def _find_firsts(self) -> Positions:
+    def _find_firsts(self) -> Positions | slice:
         """For each record the first one of its person."""
-        assert self.owners is not None  # noqa: S101 - nothing is drawn once without persons
-        _, first, of = np.unique(self.owners, return_index=True, return_inverse=True)
+        if self.units.one_row_each:
+            return slice(None)
+        _, first, of = np.unique(self.units.numbers, return_index=True, return_inverse=True)
         return first[of.ravel()]
 
 
@@ -698,14 +685,14 @@ def _prepare_attack(
     if len(attacker.original) < _FEWEST:
         raise MeasureError("There is one record only; no noise hides it among others.")
     # In an order that depends on the values alone, so that the draws do too.
-    owners = attacker.owners
+    units = attacker.units
     rows = np.flatnonzero(attacker.complete)
     categories = read_categories(data, named, rows, misclassified)
     order = canonical_order(
         [
             *attacker.original.T,
             *(column for entry in categories for column in entry.coordinates.T),
-            *([] if owners is None else [owners]),
+            *([] if units.one_row_each else [units.numbers]),
         ]
     )
     categories = tuple(replace(entry, coordinates=entry.coordinates[order]) for entry in categories)
@@ -713,7 +700,7 @@ def _prepare_attack(
         attacker,
         original=attacker.original[order],
         released=attacker.released[order],
-        owners=None if owners is None else owners[order],
+        units=units.take(order),
     )
     measured = space(
         attacker, attacker.original, standardise=True, distance="euclidean", owner=_OWNER
@@ -730,10 +717,10 @@ def _prepare_attack(
     return DistanceAttack(
         {name: measured.plain[:, index].copy() for index, name in enumerate(measured.names)},
         measured.scale,
-        choose_groups(around, who, by=by, neighbour=neighbour, owners=attacker.owners),
+        choose_groups(around, who, attacker.units, by=by, neighbour=neighbour),
         draws,
+        attacker.units,
         (*attacker.warnings, *measured.warnings),
-        owners=attacker.owners,
         categories=categories,
     )
 

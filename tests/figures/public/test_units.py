@@ -17,10 +17,10 @@ from sfumato.figures.public.protected_values import find_isolated, protect_value
 from sfumato.figures.public.protection import Protection
 from sfumato.figures.public.subjects import select_subjects
 from sfumato.figures.public.unit_centres import find_unit_neighbours
+from sfumato.outputs.contributors import Contributors, find_contributors
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.quantiles import find_unit_windows
 from sfumato.outputs.rules import Rules, Unit
-from sfumato.outputs.units import Units, find_units
 
 K = 3
 ROLES: dict[str, Any] = {"person": "person", "home": "cluster"}
@@ -167,7 +167,7 @@ def test_every_step_of_a_survival_curve_has_k_of_them(seed, unit):
 @settings(max_examples=60, deadline=None)
 def test_quantiles_rest_on_k_persons_each_and_share_no_record(seed, k):
     data = make_visits(seed, persons=25)
-    units = find_units(data, Rules(unit="groups"))
+    units = find_contributors(data, Rules(unit="groups"))
     values = data.frame["bmi"].to_numpy()
     ordered = units.take(units.sort(values))
     try:
@@ -188,7 +188,7 @@ def test_neighbours_are_the_nearest_of_others(seed, count):
     rng = np.random.default_rng(seed)
     size = int(rng.integers(5, 40))
     values, owner = rng.normal(size=(size, 2)), rng.integers(0, 8, size)
-    found = find_unit_neighbours(values, np.arange(size), Units((owner,)), count)
+    found = find_unit_neighbours(values, np.arange(size), Contributors((owner,)), count)
     for row in range(size):
         gaps = ((values - values[row]) ** 2).sum(axis=1)
         nearest: list[int] = [row]
@@ -251,7 +251,7 @@ def test_noise_on_what_is_constant_within_a_person_is_drawn_once():
 def test_isolated_are_records_without_k_other_persons_near():
     values = pl.DataFrame({"x": [*np.linspace(0, 1, 50), *np.linspace(100, 100.5, 30)]})
     owner = np.array([*range(50), *([99] * 30)])
-    alone = find_isolated(values, values + 0.1, 3, Units((owner,), "persons"))
+    alone = find_isolated(values, values + 0.1, 3, Contributors((owner,), "persons"))
     assert alone.nonzero()[0].tolist() == list(range(50, 80))
     assert not find_isolated(values, values + 0.1, 3).any()
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.outputs.tables import attacker
 
 import sfumato as sf
+from sfumato.outputs.contributors import Contributors
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.rules import Rules
 from sfumato.outputs.tables.aggregation import compute_quantiles, count_units_in
 from sfumato.outputs.tables.lattice import Lattice
-from sfumato.outputs.units import Units
 
 K = 3
 OPEN: dict[str, Any] = {"zeros": "show", "full": "show"}
@@ -129,7 +129,7 @@ def test_distinct_units_are_counted_in_every_cell_and_margin(rows):
     lattice = Lattice((2, 3))
     table = np.array(rows)
     cells = np.ravel_multi_index((table[:, 0], table[:, 1]), lattice.shape)
-    counted = count_units_in(lattice, cells, Units((table[:, 2],))).reshape(lattice.shape)
+    counted = count_units_in(lattice, cells, Contributors((table[:, 2],))).reshape(lattice.shape)
     for row in range(3):
         for column in range(4):
             units = {u for r, c, u in rows if row in (r, 2) and column in (c, 3)}
@@ -226,7 +226,7 @@ def test_rows_of_one_person_lift_no_cell(persons):
 def test_quantiles_rest_on_persons_and_each_counts_alike():
     values = np.arange(30.0)
     owner = np.array([0] * 10 + [1] * 10 + list(range(2, 12)))
-    units = Units((owner,), "persons")
+    units = Contributors((owner,), "persons")
     (median,) = compute_quantiles(values, [0.5], 3, 0.0, units)
     # The nearest records of three persons: 9 is the first's, 10 to 19 the second's, 20 the third's.
     assert median == pytest.approx((9 + 14.5 + 20) / 3, rel=0.01)

@@ -28,8 +28,8 @@ from sfumato.figures.sheet.sheet import (
 from sfumato.figures.sheet.style import MOST_OVERLAID, SMALL, Mark, pick_marks, use_house_style
 from sfumato.figures.sheet.text import FINEST_COUNT
 from sfumato.kernels.arrays import Integers
+from sfumato.outputs.contributors import ALONE, Contributors
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.units import ALONE, Units
 from sfumato.randomness import Draws
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _count_bars(
 
 
 def _join_small(
-    codes: Integers, levels: list[str], k: int, units: Units = ALONE
+    codes: Integers, levels: list[str], k: int, units: Contributors = ALONE
 ) -> tuple[Integers, list[str]]:
     """The bar of each category: those of few records share one, with the next larger if need be."""
     counts = np.bincount(codes, minlength=len(levels))

@@ -29,6 +29,7 @@ from sfumato.figures.sheet.sheet import label_axes, make_sheet, name_row, set_ro
 from sfumato.figures.sheet.style import INK, Mark, pick_marks, use_house_style
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean
+from sfumato.outputs.contributors import ALONE, Contributors, find_dominated_sums, list_largest
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.quantiles import (
     FIVE,
@@ -38,7 +39,6 @@ from sfumato.outputs.quantiles import (
     safe_quantiles,
     snap_to_grid,
 )
-from sfumato.outputs.units import ALONE, Units, find_dominated_sums, list_largest
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -239,7 +239,7 @@ def _add_means(
     return changed, notes
 
 
-def is_dominated(contributions: Floats, rules: Rules, units: Units = ALONE) -> bool:
+def is_dominated(contributions: Floats, rules: Rules, units: Contributors = ALONE) -> bool:
     """Whether the largest contributors to a sum give so much that it tells theirs.
 
     Contributors are records, or the persons or groups that `units` says.
@@ -316,7 +316,7 @@ def make_box(five: Iterable[float]) -> Box:
     return Box(low, lower, middle, upper, high)
 
 
-def read_box_off_bins(values: Floats, cuts: Floats, k: int, units: Units = ALONE) -> Box:
+def read_box_off_bins(values: Floats, cuts: Floats, k: int, units: Contributors = ALONE) -> Box:
     """The five numbers read off the counts of wide bins, those of fewer than k records hidden.
 
     Within a bin the records are taken as evenly spread.
@@ -345,7 +345,9 @@ def read_box_off_counts(counts: Integers | Floats, cuts: Floats) -> Box:
     return make_box(snap_to_grid(float(value), step) for value in quantiles)
 
 
-def compute_tukey_box(values: Floats, k: int, *, lonely: bool = False, units: Units = ALONE) -> Box:
+def compute_tukey_box(
+    values: Floats, k: int, *, lonely: bool = False, units: Contributors = ALONE
+) -> Box:
     """A box of values that are protected already; its whiskers and outliers as Tukey has them.
 
     A whisker ends at the mean of the k outermost values it may reach. Points beyond are drawn
@@ -398,14 +400,14 @@ def _population_sd(ordered: Floats) -> float:
     return math.sqrt(math.fsum((ordered - mean) ** 2) / len(ordered))
 
 
-def _average_end(values: Floats, shared: int, units: Units) -> float:
+def _average_end(values: Floats, shared: int, units: Contributors) -> float:
     """The mean of the first few values, or of as many as are of so many units; of all if fewer."""
     depth = units.find_depth(shared) or len(values)
     return units.take(slice(depth)).average(values[:depth])
 
 
 def _have_neighbours(
-    values: Floats, ordered: Floats, close: float, k: int, units: Units = ALONE
+    values: Floats, ordered: Floats, close: float, k: int, units: Contributors = ALONE
 ) -> Mask:
     """Which values have at least k of all values (themselves counted) within reach."""
     below = np.searchsorted(ordered, values - close, "left")

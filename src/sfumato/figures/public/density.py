@@ -33,8 +33,8 @@ from sfumato.figures.public.protection import Named, Protection, judge_small_cel
 from sfumato.figures.sheet.sheet import make_group_panels, share_limits
 from sfumato.figures.sheet.style import use_house_style
 from sfumato.kernels.arrays import Floats, Integers
+from sfumato.outputs.contributors import Contributors
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.units import Units
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -238,7 +238,7 @@ def _smooth_groups(
 def _smooth_group(
     group: Group,
     values: Floats,
-    units: Units,
+    units: Contributors,
     subjects: Subjects,
     protection: Protection,
     request: Request,

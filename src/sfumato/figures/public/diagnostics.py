@@ -33,8 +33,8 @@ from sfumato.figures.public.subjects import Group, Subjects
 from sfumato.figures.sheet.style import BLUE, DASHES, INK, Mark
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
+from sfumato.outputs.contributors import ALONE, Contributors, find_contributors
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.units import ALONE, Units, find_units
 from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def find_records(model: Any, data: Any = None) -> Dataset | None:
     return Dataset(owner) if hasattr(owner, "columns") else None
 
 
-def count_support(design: Floats, names: list[str], units: Units = ALONE) -> dict[str, int]:
+def count_support(design: Floats, names: list[str], units: Contributors = ALONE) -> dict[str, int]:
     """On how many records each column of a design rests: those without its commonest value.
 
     Where the rules count persons or groups, it is the number of these.
@@ -449,7 +449,7 @@ def read_model(model: Any, data: Any, request: Request) -> tuple[Outcomes, Datas
     if records is None or len(records) != len(outcomes):
         refuse_many_parameters(len(outcomes), outcomes.parameters, request.rules)
         return outcomes, Dataset(outcomes.frame)
-    units = find_units(records, request.rules)
+    units = find_contributors(records, request.rules)
     refuse_many_parameters(units.count(len(outcomes)), outcomes.parameters, request.rules)
     groups = records.batch(records.schema.having("cluster"))
     groups = groups.rename({name: f"{_CLUSTER}{name}" for name in groups.columns})
@@ -491,7 +491,7 @@ def draw_level_line(axes: Axes, y: float = 0.0) -> None:
     axes.axhline(y, color=INK, linewidth=0.9, linestyle=DASHES, alpha=0.7)
 
 
-def replace_values(subjects: Subjects, table: pl.DataFrame, units: Units) -> Subjects:
+def replace_values(subjects: Subjects, table: pl.DataFrame, units: Contributors) -> Subjects:
     """The same records with other values in place of theirs, and without their identity.
 
     `units` says whose each row of the table is, where the rules count persons or groups.

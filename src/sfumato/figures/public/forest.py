@@ -38,8 +38,8 @@ from sfumato.figures.sheet.style import BLUE, FAINT, INK, SMALL, use_house_style
 from sfumato.figures.sheet.text import format_number, format_records
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
+from sfumato.outputs.contributors import ALONE, Contributors, find_contributors
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.units import ALONE, Units, find_units
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -222,7 +222,7 @@ class ModelCoefficients:
 
 
 def read_coefficients(
-    model: Any, data: Any = None, *, level: float = 0.95, units: Units = ALONE
+    model: Any, data: Any = None, *, level: float = 0.95, units: Contributors = ALONE
 ) -> ModelCoefficients:
     """The coefficients of results of statsmodels, of a LinearRegression, an `sf.Fit` or a frame.
 
@@ -265,7 +265,7 @@ def _read_fit(fit: Any) -> ModelCoefficients:
     return ModelCoefficients(terms, int(fit.records), len(fit.parameters), float(fit.level))
 
 
-def _read_statsmodels(results: Any, level: float, units: Units) -> ModelCoefficients:
+def _read_statsmodels(results: Any, level: float, units: Contributors) -> ModelCoefficients:
     estimates = np.asarray(results.params, np.float64)
     if estimates.ndim != 1:
         raise SfumatoError(
@@ -292,7 +292,7 @@ def _read_statsmodels(results: Any, level: float, units: Units) -> ModelCoeffici
     return ModelCoefficients(terms, number, rank, level, _add_up(leverage, units), units.word)
 
 
-def _add_up(leverage: Floats, units: Units) -> Floats:
+def _add_up(leverage: Floats, units: Contributors) -> Floats:
     """The leverage of each record, or of all records of each person or group: the largest kind."""
     if not units:
         return leverage
@@ -303,7 +303,7 @@ def _add_up(leverage: Floats, units: Units) -> Floats:
     return max(sums, key=np.max)
 
 
-def _read_sklearn(model: Any, data: Any, level: float, units: Units) -> ModelCoefficients:
+def _read_sklearn(model: Any, data: Any, level: float, units: Contributors) -> ModelCoefficients:
     from scipy.special import stdtrit
 
     outcomes = read_outcomes(model, data)
@@ -358,12 +358,12 @@ def _read_frame(frame: Any) -> ModelCoefficients:
 # What may be shown -------------------------------------------------------------------------------
 
 
-def _find_units(model: Any, data: Any, rules: Rules) -> Units:
+def _find_units(model: Any, data: Any, rules: Rules) -> Contributors:
     """Whose the records of a model are, as far as anybody has said."""
     records = None if hasattr(model, "diagnostics_frame") else find_records(model, data)
     if records is None:
         return ALONE
-    units = find_units(records, rules)
+    units = find_contributors(records, rules)
     return units if len(records) == _count_rows(model, data) else ALONE
 
 
@@ -374,7 +374,7 @@ def _count_rows(model: Any, data: Any) -> int:
     return len(data[1]) if isinstance(data, (tuple, list)) else 0
 
 
-def _check_protection(protection: Any, k: int, house: Rules, units: Units) -> Protection:
+def _check_protection(protection: Any, k: int, house: Rules, units: Contributors) -> Protection:
     if protection not in (None, "suppress"):
         raise OutputRefused(
             "Coefficients are sums over all records: they are neither moved nor noised here.",

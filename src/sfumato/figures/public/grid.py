@@ -18,8 +18,8 @@ from sfumato.figures.public.distant import DistantColumn
 from sfumato.figures.public.subjects import pool_groups
 from sfumato.figures.sheet.text import format_rough_share
 from sfumato.kernels.arrays import Floats, Integers
+from sfumato.outputs.contributors import ALONE, Contributors, join_contributors
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.units import ALONE, Units, join_units
 
 if TYPE_CHECKING:
     from sfumato.figures.public.plot import Request
@@ -76,7 +76,7 @@ def choose_edges(  # noqa: PLR0913 - all but four by name only
     domain: Limits | None = None,
     exact: bool = False,
     whole: bool = False,
-    units: Units = ALONE,
+    units: Contributors = ALONE,
 ) -> Floats:
     """Edges of the bins of one axis.
 
@@ -181,7 +181,7 @@ def are_extremes(values: Floats | DistantColumn, limits: Limits | None) -> bool:
     )
 
 
-def _find_ends(values: Floats | DistantColumn, k: int, units: Units) -> Limits:
+def _find_ends(values: Floats | DistantColumn, k: int, units: Contributors) -> Limits:
     """The smallest and largest value that at least k records reach; no single one sets them."""
     beyond = [max(k, math.ceil(len(values) / _ONE_IN_BEYOND))] * 2
     if units and isinstance(values, np.ndarray):
@@ -305,7 +305,7 @@ def round_shown(counts: Integers, rules: Rules) -> Integers:
 
 
 def count_large_cells(
-    columns: Sequence[Any], cuts: Sequence[Floats], k: int, units: Units = ALONE
+    columns: Sequence[Any], cuts: Sequence[Floats], k: int, units: Contributors = ALONE
 ) -> tuple[Integers, int]:
     """The counts of cells without small ones, and how many cells that hides.
 
@@ -334,7 +334,7 @@ def merge_small_bins(
     *,
     domain: Limits | None = None,
     whole: bool = False,
-    units: Units = ALONE,
+    units: Contributors = ALONE,
 ) -> tuple[Floats, Integers]:
     """Unequal bins with round edges, every bar of at least k records or units, the shape kept.
 
@@ -473,7 +473,7 @@ def make_grids(
     pooled = [pool_groups(groups) for groups in zip(*columns, strict=True)]
     domains = [subjects.bounds(name) for name in names]
     whole = [protection.cells and subjects.is_integer(name) and not exact for name in names]
-    beyond, whose = count_beyond(protection), join_units(units)
+    beyond, whose = count_beyond(protection), join_contributors(units)
     while True:
         cuts = [
             choose_edges(values, bins, ends, beyond, domain=domain, exact=exact, whole=whole_steps,

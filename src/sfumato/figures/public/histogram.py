@@ -37,8 +37,8 @@ from sfumato.figures.public.subjects import pool_groups
 from sfumato.figures.sheet.sheet import make_group_panels, share_limits
 from sfumato.figures.sheet.style import Mark, pick_marks, use_house_style
 from sfumato.kernels.arrays import Floats, Integers
+from sfumato.outputs.contributors import join_contributors
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.units import join_units
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -235,7 +235,7 @@ def _count_bars(
             _make_bars(label, cuts, counts, 0, len(column))
             for label, column, (cuts, counts) in zip(subjects.labels, values, merged, strict=True)
         ]
-    pooled, whose = pool_groups(values), join_units(units)
+    pooled, whose = pool_groups(values), join_contributors(units)
     while True:
         cuts = edges if edges is not None else choose_edges(
             pooled, bins, limits, count_beyond(protection), domain=domain, exact=exact,

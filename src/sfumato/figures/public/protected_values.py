@@ -21,8 +21,8 @@ from sfumato.errors import MethodError
 from sfumato.figures.public.subjects import Group, Subjects
 from sfumato.figures.public.unit_centres import find_unit_centres, find_unit_neighbours
 from sfumato.kernels.arrays import Floats, Mask
+from sfumato.outputs.contributors import ALONE, Contributors, find_contributors
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.units import ALONE, Units, find_units
 
 if TYPE_CHECKING:
     from sfumato.figures.public.protection import Protection
@@ -70,7 +70,7 @@ class ProtectedValues:
     outside: int = 0
     stays: bool = False
     alone: bool = False
-    units: Units = field(default=ALONE, repr=False)
+    units: Contributors = field(default=ALONE, repr=False)
 
     def __len__(self) -> int:
         return self.values.height
@@ -171,7 +171,7 @@ class _ChangedValues:
     """The values a method makes of a group's, whose they are, and whether they are next to them."""
 
     values: pl.DataFrame
-    units: Units
+    units: Contributors
     stays: bool = False
 
 
@@ -220,10 +220,12 @@ def _run_method(group: Group, names: list[str], protection: Protection) -> _Chan
     return _ChangedValues(values.filter(complete), units.take(kept))
 
 
-def _find_units_left(source: Dataset, output: Dataset, units: Units, method: Method) -> Units:
+def _find_units_left(
+    source: Dataset, output: Dataset, units: Contributors, method: Method
+) -> Contributors:
     """Whose the records are that a method has not left out."""
     assert units.rules is not None  # noqa: S101 - units are counted by rules
-    lost = (source.persons is not None and output.persons is None) or (
+    lost = (source.units.declared and not output.units.declared) or (
         source.schema.having("cluster") != output.schema.having("cluster")
     )
     if lost:
@@ -232,7 +234,7 @@ def _find_units_left(source: Dataset, output: Dataset, units: Units, method: Met
             f"belong: the rules count {units.word}.",
             hint='take "suppress", "generalise", "deterministic" or "noise".',
         )
-    return find_units(output, units.rules)
+    return find_contributors(output, units.rules)
 
 
 def _is_near(released: pl.DataFrame, original: pl.DataFrame) -> bool:
@@ -331,7 +333,7 @@ def _check_output(output: Dataset, names: list[str], method: Method) -> pl.DataF
 
 
 def _find_unmoved(
-    released: pl.DataFrame, original: pl.DataFrame, k: int, units: Units
+    released: pl.DataFrame, original: pl.DataFrame, k: int, units: Contributors
 ) -> pl.Series:
     """Records that stand where they stood, with fewer than k there: these would be shown as is."""
     equal = [released[name] == original[name] for name in released.columns]
@@ -376,7 +378,7 @@ def find_possible_range(group: Group, name: str) -> tuple[float, float]:
 
 
 def find_isolated(
-    original: pl.DataFrame, released: pl.DataFrame, k: int, units: Units = ALONE
+    original: pl.DataFrame, released: pl.DataFrame, k: int, units: Contributors = ALONE
 ) -> Mask:
     """Which records have fewer than k - 1 others near them, and are drawn near to where they were.
 
@@ -412,7 +414,7 @@ def _robust_spread(values: Floats) -> float:
     return float((high - low) / _MIDDLE_IN_SDS or values.std() or 1.0)
 
 
-def _are_few_in_cell(values: Floats, k: int, units: Units) -> Mask:
+def _are_few_in_cell(values: Floats, k: int, units: Contributors) -> Mask:
     """Records in cells of one spread that hold fewer than k: all others have k - 1 near them."""
     cells = np.floor(values / _FAR)
     found, index = np.unique(cells, axis=0, return_inverse=True)
@@ -421,7 +423,7 @@ def _are_few_in_cell(values: Floats, k: int, units: Units) -> Mask:
 
 
 def _neighbour_distance(
-    values: Floats, rows: npt.NDArray[np.intp], others: int, units: Units
+    values: Floats, rows: npt.NDArray[np.intp], others: int, units: Contributors
 ) -> Floats:
     """How far the (k - 1)-th nearest other record is, or the nearest of the (k - 1)-th other."""
     if units:

@@ -24,8 +24,8 @@ from sfumato.figures.sheet.style import MOST_MARKS
 from sfumato.figures.sheet.text import format_rough_share
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
+from sfumato.outputs.contributors import ALONE, Contributors, find_contributors, join_contributors
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.units import ALONE, Units, find_units, join_units
 from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Group:
     values: pl.DataFrame = field(repr=False)
     origin: Dataset = field(repr=False)
     positions: npt.NDArray[np.intp] | None = field(default=None, repr=False)
-    units: Units = field(default=ALONE, repr=False)
+    units: Contributors = field(default=ALONE, repr=False)
 
     def __len__(self) -> int:
         return self.values.height
@@ -148,9 +148,9 @@ class Subjects:
         return min(group.count_units() for group in self.groups)
 
     @property
-    def units(self) -> Units:
+    def units(self) -> Contributors:
         """Whose the records are, all groups together."""
-        return join_units([group.units for group in self.groups])
+        return join_contributors([group.units for group in self.groups])
 
     @property
     def labels(self) -> list[str]:
@@ -226,7 +226,7 @@ def select_subjects(
     dataset = to_dataset(data, by_counts=by_counts)
     variables = _check_names(names, hue)
     _refuse_direct_identifiers(dataset, [*variables, *([hue] if hue is not None else [])])
-    units = find_units(dataset, rules)
+    units = find_contributors(dataset, rules)
     if not frames.is_in_memory(dataset.frame):
         return _select_distant(dataset, variables, hue, rules=rules, k=k)
     frame = pl.DataFrame([_read_numbers(dataset, name) for name in variables])
@@ -288,7 +288,7 @@ def _build_subjects(
 ) -> Subjects:
     """The groups that are large enough, of so many records in all; fail where there is none."""
     complete = sum(map(len, groups))
-    units = join_units([group.units for group in groups]) if groups else ALONE
+    units = join_contributors([group.units for group in groups]) if groups else ALONE
     if units.count(complete) < rules.records:
         raise OutputRefused(
             f"Fewer than {rules.records} {units.word} have all the values of this figure.",
@@ -395,7 +395,7 @@ def _choose_groups(groups: Sequence[Group], hue: str, *, fewest: int) -> tuple[G
 
 
 def _make_group(
-    label: str, frame: pl.DataFrame, mask: pl.Series, data: Dataset, units: Units
+    label: str, frame: pl.DataFrame, mask: pl.Series, data: Dataset, units: Contributors
 ) -> Group:
     if mask.all():
         return Group(label=label, values=frame, origin=data, units=units)

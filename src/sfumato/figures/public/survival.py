@@ -27,6 +27,7 @@ from sfumato.figures.sheet.sheet import make_group_panels
 from sfumato.figures.sheet.style import INK, SMALL, Mark, use_house_style
 from sfumato.figures.sheet.text import FINEST_COUNT, round_records, wrap_name, write
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.outputs.contributors import ALONE, Contributors, join_contributors
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.quantiles import (
     FIVE,
@@ -35,7 +36,6 @@ from sfumato.outputs.quantiles import (
     order_statistics,
     safe_quantiles,
 )
-from sfumato.outputs.units import ALONE, Units, join_units
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -255,7 +255,7 @@ def _resolve_steps(protection: Protection, request: Request, records: int) -> in
 
 def _protect_times(
     group: Group, happened: Mask, protection: Protection, time: str
-) -> tuple[Floats, Mask, Units, list[str]]:
+) -> tuple[Floats, Mask, Contributors, list[str]]:
     """Protected times: of events and of ends without one apart, so that each stays what it is."""
     times, events, units = [], [], []
     notes: list[str] = []
@@ -273,7 +273,7 @@ def _protect_times(
         events.append(np.full(len(moved), had_event))
         units.append(moved.units)
         notes += moved.notes()
-    return np.concatenate(times), np.concatenate(events), join_units(units), notes
+    return np.concatenate(times), np.concatenate(events), join_contributors(units), notes
 
 
 # Curves ------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def kaplan_meier(times: Floats, events: Mask) -> KaplanMeierCurve:
     )
 
 
-def choose_time_step(times: Floats, *, steps: int, k: int, units: Units = ALONE) -> float:
+def choose_time_step(times: Floats, *, steps: int, k: int, units: Contributors = ALONE) -> float:
     """A round length of time, about so many of which make up the time of most records."""
     if units:
         (most,) = safe_quantiles(times, at=FIVE[-1:], k=k, units=units).values
@@ -367,7 +367,7 @@ def compute_safe_curve(
     step: float,
     k: int = 3,
     level: float = 0.95,
-    units: Units = ALONE,
+    units: Contributors = ALONE,
 ) -> SafeSurvivalCurve | None:
     """The curve at round times, each step at least k events, as long as k records are at risk.
 
@@ -443,7 +443,7 @@ def _count_ticks(times: Floats, step: float) -> Integers:
     return ticks.astype(np.int64)
 
 
-def _find_end(times: Floats, step: float, k: int, units: Units) -> int:
+def _find_end(times: Floats, step: float, k: int, units: Contributors) -> int:
     """The last round time after which at least k records are still at risk, in steps."""
     depth = units.take(units.sort(times)[::-1]).find_depth(k)
     if depth is None:
@@ -470,7 +470,9 @@ def _merge_steps(ticks: Integers, counts: Integers, end: int, k: int) -> tuple[l
     return feet, feet[-1] if waiting and feet else end
 
 
-def _merge_unit_steps(ticks: Integers, units: Units, end: int, k: int) -> tuple[list[int], int]:
+def _merge_unit_steps(
+    ticks: Integers, units: Contributors, end: int, k: int
+) -> tuple[list[int], int]:
     """The same where persons or groups are counted: a step has events of k of them."""
     feet: list[int] = []
     waiting = np.zeros(len(ticks), bool)

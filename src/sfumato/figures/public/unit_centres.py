@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from sfumato.kernels.arrays import AnyIntegers, Floats, Integers
+from sfumato.outputs.contributors import Contributors
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.units import Units
 
 _AT_ONCE = 1 << 22
 """Pairs of records that are looked at together."""
@@ -21,7 +21,7 @@ _MORE = 4
 
 
 def find_unit_neighbours(
-    values: Floats, rows: AnyIntegers, units: Units, count: int, *, norm: float = 2.0
+    values: Floats, rows: AnyIntegers, units: Contributors, count: int, *, norm: float = 2.0
 ) -> Integers:
     """For some records, each with itself and its nearest records of others; -1 where too few.
 
@@ -36,7 +36,7 @@ def find_unit_neighbours(
     Examples
     --------
     >>> values = np.array([[0.0], [0.1], [5.0], [6.0]])
-    >>> units = Units((np.array([0, 0, 1, 2]),), "persons")
+    >>> units = Contributors((np.array([0, 0, 1, 2]),), "persons")
     >>> find_unit_neighbours(values, np.array([0, 3]), units, 2).tolist()
     [[0, 2], [3, 2]]
     """
@@ -67,7 +67,7 @@ def find_unit_neighbours(
 
 
 def find_unit_centres(
-    frame: pl.DataFrame, units: Units, k: int, distance: Literal["euclidean", "mahalanobis"]
+    frame: pl.DataFrame, units: Contributors, k: int, distance: Literal["euclidean", "mahalanobis"]
 ) -> pl.DataFrame:
     """The centre of each record and the nearest records of k - 1 others, in the original's spread.
 

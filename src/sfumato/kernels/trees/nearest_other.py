@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.arrays import Floats, Integers, Positions
+from sfumato.kernels.arrays import AnyIntegers, Floats, Integers, Positions
 from sfumato.kernels.orders import order_by_content
+
+if TYPE_CHECKING:
+    from sfumato.units import Units
 
 _AT_ONCE = 1 << 20
 """Distances computed at a time."""
@@ -17,19 +22,19 @@ def distance_to_other(
     rows: Positions,
     number: int,
     limit: float,
-    persons: Integers | None = None,
+    units: Units,
 ) -> Floats:
     """Euclidean distance from each of some records to its `number`-th nearest other record.
 
     `values` has a row per variable and NaN where a value is missing. A record is compared in the
     variables it has; others that lack one of them do not count as near. Distances beyond `limit`
-    are infinite. `persons` says whose each record is, where a person may have several: then the
-    `number`-th nearest other person is looked for.
+    are infinite. Where `units` are persons with several rows, the `number`-th nearest other person
+    is looked for.
     """
     distances = np.full(len(rows), np.inf)
     present = ~np.isnan(values[:, rows])
     if present.all() and not np.isnan(values).any():
-        return _measure(values, rows, number, limit, persons)
+        return _measure(values, rows, number, limit, units)
     for pattern, members in find_patterns(present):
         has = np.flatnonzero(pattern)
         if not len(has):
@@ -38,9 +43,8 @@ def distance_to_other(
         comparable = np.flatnonzero(~np.isnan(part).any(axis=0))
         # `comparable` is in order, so each record is found where it went.
         positions = np.searchsorted(comparable, rows[members])
-        whose = None if persons is None else persons[comparable]
         distances[members] = _measure(
-            np.take(part, comparable, axis=1), positions, number, limit, whose
+            np.take(part, comparable, axis=1), positions, number, limit, units.take(comparable)
         )
     return distances
 
@@ -55,17 +59,15 @@ def find_patterns(present: npt.NDArray[np.bool_]) -> list[tuple[npt.NDArray[np.b
     ]
 
 
-def _measure(
-    values: Floats, rows: Positions, number: int, limit: float, persons: Integers | None
-) -> Floats:
+def _measure(values: Floats, rows: Positions, number: int, limit: float, units: Units) -> Floats:
     """The same for complete records."""
-    if persons is None:
+    if units.one_row_each:
         return _measure_complete(values, rows, number, limit)
-    return _measure_persons(values, rows, number, limit, persons)
+    return _measure_persons(values, rows, number, limit, units.numbers)
 
 
 def _measure_persons(
-    values: Floats, rows: Positions, number: int, limit: float, persons: Integers
+    values: Floats, rows: Positions, number: int, limit: float, persons: AnyIntegers
 ) -> Floats:
     """The distance to the `number`-th nearest other person. Rows that somebody repeats are one."""
     from scipy.spatial import cKDTree
@@ -95,7 +97,7 @@ def _measure_persons(
     return distances
 
 
-def _count_others(owners: Integers, own: Integers) -> Integers:
+def _count_others(owners: AnyIntegers, own: AnyIntegers) -> Integers:
     """How many different persons, oneself apart, there are up to each neighbour; -1 is nobody."""
     order = np.argsort(owners, axis=1, kind="stable")
     ordered = np.take_along_axis(owners, order, axis=1)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MethodError
@@ -23,6 +22,7 @@ from sfumato.methods._publishing.digits import round_like_original
 from sfumato.methods.clustering.method import ClusteringMethod, show_cells
 from sfumato.methods.groups import find_group_level, number_groups
 from sfumato.methods.persons import PERSON
+from sfumato.units import Units
 
 if TYPE_CHECKING:
     from sfumato.methods.k_anonymity import KAnonymity
@@ -45,17 +45,14 @@ def cluster_by_group(method: KAnonymity, data: Dataset, engine: Engine) -> Datas
             hint=f"read the data whole, drop '{group}', or give it another role.",
         )
     groups = number_groups(data.column(group))
-    if not _are_nested(find_persons(data), groups):
+    if not _are_nested(data.units, groups):
         return None
     return _cluster_in_stages(method, data, groups, level[group], engine)
 
 
-def _are_nested(persons: Integers | None, groups: Integers) -> bool:
+def _are_nested(units: Units, groups: Integers) -> bool:
     """Whether nobody is in two groups."""
-    if persons is None:
-        return True
-    pairs = np.unique(np.column_stack([persons, groups]), axis=0)
-    return len(pairs) == len(np.unique(persons))
+    return units.one_row_each or int(units.count_groups(groups).sum()) == units.count
 
 
 def _cluster_in_stages(
@@ -64,14 +61,12 @@ def _cluster_in_stages(
     names = method.touches(data.schema)
     of_group = [name for name in names if name in level]
     others = [name for name in names if name not in level]
-    persons = find_persons(data)
-    counted = np.arange(len(data)) if persons is None else persons
     classes: AnyIntegers = _number_rows(data.batch(of_group))
     staged = data
     # Where every group hides its members, what belongs to it may stay as it is.
-    hidden = _count_members(groups, counted).min() >= method.k
-    if not hidden or not _holds_enough(data, method, classes, counted):
-        staged, classes = _cluster_groups(method, data, groups, of_group, level, counted, engine)
+    hidden = data.units.count_groups(groups).min() >= method.k
+    if not hidden or not _holds_enough(data, method, classes):
+        staged, classes = _cluster_groups(method, data, groups, of_group, level, engine)
     if not others:
         return staged
     column = pl.DataFrame([pl.Series(_CLASS, classes)])
@@ -87,7 +82,6 @@ def _cluster_groups(
     groups: Integers,
     of_group: list[str],
     level: Sequence[str],
-    counted: Integers,
     engine: Engine,
 ) -> tuple[Dataset, AnyIntegers]:
     """The first stage: cells for k groups at least, and enough persons of each stratum in them."""
@@ -104,26 +98,19 @@ def _cluster_groups(
     while True:
         first = _narrow(method, of_group, strata=strata, k=min(k, total))
         released, classes, averaged = first._write_clusters(united, tuple(of_group), engine)  # noqa: SLF001
-        if k >= total or _holds_enough(data, method, classes, counted):
+        if k >= total or _holds_enough(data, method, classes):
             break
         k *= 2
     shown = round_like_original(data, show_cells(data, released, classes, engine), averaged, engine)
     return shown, np.asarray(classes, np.int64)
 
 
-def _holds_enough(
-    data: Dataset, method: KAnonymity, classes: AnyIntegers, counted: Integers
-) -> bool:
+def _holds_enough(data: Dataset, method: KAnonymity, classes: AnyIntegers) -> bool:
     """Whether every stratum in every cluster of groups has k persons."""
-    rows = pl.DataFrame({_CLASS: np.asarray(classes, np.int64), PERSON: counted})
+    rows = pl.DataFrame({_CLASS: np.asarray(classes, np.int64), PERSON: data.units.numbers})
     persons = rows.with_columns(data.column(name) for name in method.strata).unique()
     sizes = persons.group_by([*method.strata, _CLASS]).len()["len"]
     return bool((sizes >= method.k).all())
-
-
-def _count_members(groups: Integers, persons: Integers) -> Integers:
-    pairs = np.unique(np.column_stack([groups, persons]), axis=0)
-    return np.bincount(pairs[:, 0])
 
 
 def _number_rows(batch: pl.DataFrame) -> Integers:

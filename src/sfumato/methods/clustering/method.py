@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import find_persons
 from sfumato.cells.codes import encode, encode_unordered
 from sfumato.cells.grids import PARTS, CalendarStep, Grid, count_enough
 from sfumato.cells.group_grids import GroupGrid
@@ -116,14 +115,13 @@ class ClusteringMethod(Method):
     ) -> tuple[dict[str, ClusterCells], AnyIntegers, list[str]]:
         """The cells of all clusters, the number of each record's, and which cells are averages."""
         variables = encode_variables(data, names, type(self).__name__)
-        persons = find_persons(data)
-        if persons is None:
+        if data.units.one_row_each:
             forms, aligned = self.prepare(variables, len(data))
             clusters = self._find_clusters(
                 data, aligned, aligned, engine, lambda: list_person_keys(data)
             )
         else:
-            rows = PersonRows.of(persons)
+            rows = PersonRows.of(data.units.numbers)
             forms, aligned = self.prepare(variables, len(rows), "persons")
             clusters = self._cluster_persons(data, rows, aligned, engine)
         released, averaged = self.write_cells(data, variables, forms, clusters)

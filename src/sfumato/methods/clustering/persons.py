@@ -34,7 +34,7 @@ class PersonRows:
     starts: Integers
 
     @classmethod
-    def of(cls, persons: Integers) -> PersonRows:
+    def of(cls, persons: AnyIntegers) -> PersonRows:
         """From any numbers of persons, whose order is kept."""
         sizes = np.bincount(persons)
         of_row = (np.cumsum(sizes > 0) - 1)[persons]

@@ -24,6 +24,7 @@ from sfumato.errors import DataError
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_sum
+from sfumato.outputs.contributors import ALONE, Contributors, find_contributors, list_largest
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.quantiles import (
     choose_step,
@@ -33,7 +34,6 @@ from sfumato.outputs.quantiles import (
 )
 from sfumato.outputs.rules import Rules
 from sfumato.outputs.tables.lattice import Lattice
-from sfumato.outputs.units import ALONE, Units, find_units, list_largest
 from sfumato.progress import current_progress
 
 Missing = Literal["level", "leave out"]
@@ -64,7 +64,7 @@ class CellCounts:
     labels: tuple[tuple[str, ...], ...]
     counts: Floats
     occupied: pl.DataFrame
-    units: Units
+    units: Contributors
     share_left_out: float
 
     @property
@@ -108,7 +108,7 @@ def count_cells(
         distinct = distinct.drop_nulls(names)
     total, records = int(counted.counts.sum()), int(distinct[_COUNT].sum())
     complete = _drop_incomplete(data, names) if records < total else data
-    units = find_units(complete, rules)
+    units = find_contributors(complete, rules)
     number = units.count(records)
     if number < rules.records:
         raise OutputRefused(
@@ -143,7 +143,7 @@ def count_cells(
     )
 
 
-def count_units_in(lattice: Lattice, cells: Integers, units: Units) -> Integers:
+def count_units_in(lattice: Lattice, cells: Integers, units: Contributors) -> Integers:
     """How many different units are in each cell, margins among them.
 
     Parameters
@@ -350,12 +350,12 @@ def aggregate_values(
 class _ContributionBuilder:
     """Contributions, filled cell by cell: those of records, or of each kind of unit."""
 
-    def __init__(self, lattice: Lattice, largest: int, units: Units) -> None:
+    def __init__(self, lattice: Lattice, largest: int, units: Contributors) -> None:
         self.totals, self.sizes = np.zeros(lattice.cells), np.zeros(lattice.cells)
         self.largest = np.zeros((max(len(units.numbers), 1), lattice.cells, largest))
         self.signed = False
 
-    def add(self, cell: int, terms: Floats, units: Units) -> None:
+    def add(self, cell: int, terms: Floats, units: Contributors) -> None:
         """Record the contributions to a cell."""
         sizes = np.abs(terms)
         self.totals[cell] = exact_sum(terms)
@@ -412,7 +412,7 @@ def map_to_margin(lattice: Lattice, summed: Sequence[bool]) -> Integers:
 
 
 def _compute_statistics(
-    wanted: Sequence[str], values: Floats, weights: Floats, k: int, step: float, units: Units
+    wanted: Sequence[str], values: Floats, weights: Floats, k: int, step: float, units: Contributors
 ) -> dict[str, float]:
     """The requested statistics of a cell, its values in rising order."""
     names = [name for name in wanted if name.startswith(_QUANTILE)]
@@ -432,7 +432,7 @@ def _compute_moment(name: str, values: Floats, weights: Floats) -> float:
     return math.sqrt(variance * len(values) / (len(values) - 1)) if len(values) > 1 else math.nan
 
 
-def choose_quantile_step(values: Floats, k: int, units: Units = ALONE) -> float:
+def choose_quantile_step(values: Floats, k: int, units: Contributors = ALONE) -> float:
     """To what the quantiles of a table are rounded: about a 200th of the spread of all values."""
     if len(values) <= k:
         return 0.0
@@ -444,7 +444,7 @@ def choose_quantile_step(values: Floats, k: int, units: Units = ALONE) -> float:
 
 
 def compute_quantiles(
-    ordered: Floats, shares: Sequence[float], k: int, step: float, units: Units = ALONE
+    ordered: Floats, shares: Sequence[float], k: int, step: float, units: Contributors = ALONE
 ) -> list[float]:
     """Means of order statistics around each quantile, rounded; NaN where they do not fit.
 
@@ -480,7 +480,7 @@ def compute_quantiles(
     return quantiles
 
 
-def _find_window(rank: float, records: int, k: int, units: Units) -> slice | None:
+def _find_window(rank: float, records: int, k: int, units: Contributors) -> slice | None:
     """The records around a rank on which a quantile rests."""
     if units:
         return find_nearest(rank, 0, records, k, units)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.cells.classes import find_equivalence_classes, find_persons
+from sfumato.cells.classes import find_equivalence_classes
 from sfumato.data import Dataset
 from sfumato.kernels.arrays import Mask
 from sfumato.risk._composition.joint_table import PlacedRelease, are_equal_cells
@@ -58,12 +58,8 @@ def match_rows(newest: PlacedRelease, earlier: PlacedRelease) -> MatchedRows:
 def _is_alone(release: PlacedRelease, names: Sequence[str]) -> Mask:
     """Which persons nobody else in the release has the same cells as."""
     present = release.rows[release.present]
-    owners = find_persons(release.dataset)
-    classes = find_equivalence_classes(
-        Dataset(release.dataset.batch(names)[present]),
-        names,
-        persons=None if owners is None else owners[present],
-    )
+    shown = Dataset(release.dataset.batch(names)[present])
+    classes = find_equivalence_classes(shown, names, release.dataset.units.take(present))
     alone = np.zeros(len(release.rows), bool)
     alone[release.present] = (classes.sizes == 1)[classes.of]
     return alone

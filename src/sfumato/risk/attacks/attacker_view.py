@@ -37,6 +37,7 @@ from sfumato.noise.description import level_codes
 from sfumato.progress import current_progress
 from sfumato.risk.attacks.knowledge import require_pairs
 from sfumato.schema import Column
+from sfumato.units import Units
 
 _ORDERED = ("continuous", "integer", "date", "ordinal")
 _CATEGORIES = ("nominal", "ordinal", "text")
@@ -543,16 +544,16 @@ def order_records(views: Sequence[VariableView]) -> Positions:
     )
 
 
-def sample_rows(views: Sequence[VariableView], owners: Integers | None, most: int) -> Positions:
-    """The rows of at most so many persons, without pattern, whatever the order of the rows.
-
-    Without owners each row is a person. The number of an owner follows from who they are.
-    """
+def sample_units(views: Sequence[VariableView], units: Units, most: int) -> Positions:
+    """All rows of at most so many units, without pattern, whatever the order of the rows."""
     order = order_records(views)
-    persons = order if owners is None else np.unique(owners)
-    if len(persons) > most:
-        persons = persons[np.argsort(scatter_numbers(len(persons), _STREAM), kind="stable")[:most]]
-    return persons if owners is None else order[np.isin(owners[order], persons)]
+    if units.count <= most:
+        return order
+    drawn = np.argsort(scatter_numbers(units.count, _STREAM), kind="stable")[:most]
+    if units.one_row_each:
+        return order[drawn]
+    # The number of a person follows from who they are, so it orders persons.
+    return order[np.isin(units.numbers[order], np.unique(units.numbers)[drawn])]
 
 
 @dataclass(frozen=True, eq=False)

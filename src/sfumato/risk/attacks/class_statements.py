@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.cells.notation import SET
-from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
+from sfumato.kernels.arrays import Floats, Mask, Positions
 from sfumato.kernels.orders import scatter_numbers
 from sfumato.progress import current_progress
 from sfumato.risk.attacks.attacker_view import (
@@ -26,8 +26,8 @@ from sfumato.risk.attacks.attacker_view import (
     OrderedView,
     VariableView,
 )
-from sfumato.risk.attacks.owners import find_only
 from sfumato.risk.attacks.statements import StatementOutcomes, order_records, shuffle_sources
+from sfumato.units import Units
 
 Family = Literal["ends", "members", "outside", "two variables", "all variables"]
 Key = tuple[Family, str]
@@ -44,18 +44,18 @@ class Tally:
 
     Parameters
     ----------
-    isolates : the person that each statement isolates, -1 where it is none or several.
+    units : whom each row is about.
+    isolates : the unit that each statement isolates, -1 where it is none or several.
     weights : the share of released records that each statement holds for.
-    owners : whose each row is, where persons have several.
     """
 
-    owners: Integers | None = None
+    units: Units
     isolates: dict[Key, list[int]] = field(default_factory=dict)
     weights: dict[Key, list[float]] = field(default_factory=dict)
 
     def add(self, key: Key, rows: Positions, weight: float) -> None:
         """Note whom a statement holds for."""
-        self.isolates.setdefault(key, []).append(find_only(rows, self.owners))
+        self.isolates.setdefault(key, []).append(self.units.find_only(rows))
         self.weights.setdefault(key, []).append(weight)
 
     def outcomes(self, key: Key, records: int) -> StatementOutcomes:
@@ -68,8 +68,8 @@ class Tally:
 def try_classes(
     views: Sequence[VariableView],
     most: int,
+    units: Units,
     *,
-    owners: Integers | None = None,
     shuffled: bool = False,
 ) -> tuple[Tally, Tally]:
     """Make statements from at most so many classes, and see whom they isolate.
@@ -86,8 +86,7 @@ def try_classes(
     positions, sizes = _sample_classes(views, order, most)
     makers = [_Maker.read(view) for view in views]
     pairs = list(combinations(range(len(views)), 2))
-    tried, control = Tally(owners), Tally(owners)
-    largest = 1 if owners is None else int(np.bincount(owners).max())
+    tried, control = Tally(units), Tally(units)
     report = current_progress()
     for done, (position, size) in enumerate(zip(positions.tolist(), sizes.tolist(), strict=True)):
         records = sources[:, position]
@@ -122,53 +121,51 @@ def try_classes(
                 tried.add(key, members[persons[members] == value], weight)
                 drawn = maker.draw_value(position, number, within=ends)
                 control.add(key, others[persons[others] == drawn], weight)
-        _add_pairs(tried, makers, fits, is_known, pairs, largest)
+        _add_pairs(tried, makers, fits, is_known, pairs)
         if done % _EACH == 0:
             report("measuring classes", done, len(positions))
     return tried, control
 
 
-def try_single_cells(view: VariableView, owners: Integers | None = None) -> StatementOutcomes:
+def try_single_cells(view: VariableView, units: Units) -> StatementOutcomes:
     """For the cell of every released record in one variable, whom it holds for by itself.
 
-    However many released records have the same cell. `owners` says whose each row is, where
-    persons have several.
+    However many released records have the same cell.
     """
-    whose = np.arange(len(view.persons)) if owners is None else owners
     find = _find_in_intervals if isinstance(view, OrderedView) else _find_in_level_sets
-    isolates = find(view, whose)  # type: ignore[arg-type]  # of its own type
+    isolates = find(view, units)  # type: ignore[arg-type]  # of its own type
     if view.cells.of is not None:
         isolates = isolates[view.cells.of]
     content = np.array(view.content())
     _, of_record, sizes = np.unique(content, axis=1, return_inverse=True, return_counts=True)
     known = view.shows_value()
     weights = sizes[of_record.ravel()] / len(known)
-    persons = len(known) if owners is None else len(np.unique(owners))
     return StatementOutcomes(
-        isolates[known], weights[known], np.ones(int(known.sum()), np.int64), persons
+        isolates[known], weights[known], np.ones(int(known.sum()), np.int64), units.count
     )
 
 
-def _find_in_intervals(view: OrderedView, owners: Integers) -> Positions:
+def _find_in_intervals(view: OrderedView, units: Units) -> Positions:
     """The one person that each distinct cell holds for, by a row of theirs; -1 where none is."""
     order = np.argsort(view.persons, kind="stable")[: int((~np.isnan(view.persons)).sum())]
     values = view.persons[order]
     begins = np.searchsorted(values, view.cells.low, "left")
     ends = np.searchsorted(values, view.cells.high, "right")
     # In the order of the values, a range is one person's if nowhere within it another one begins.
-    changes = np.append(np.cumsum(np.diff(owners[order], prepend=-1) != 0), 0)
+    changes = np.append(np.cumsum(np.diff(units.numbers[order], prepend=-1) != 0), 0)
     alone = (ends > begins) & (changes[np.maximum(ends - 1, 0)] == changes[begins])
     isolates = np.where(alone, order[np.minimum(begins, len(order) - 1)], -1)
     for cell, members in view.cells.sets.items():
-        isolates[cell] = find_only(np.flatnonzero(np.isin(view.persons, members)), owners)
+        isolates[cell] = units.find_only(np.flatnonzero(np.isin(view.persons, members)))
     return isolates
 
 
-def _find_in_level_sets(view: CategoricalView, owners: Integers) -> Positions:
+def _find_in_level_sets(view: CategoricalView, units: Units) -> Positions:
     """The same for categories."""
-    known = np.flatnonzero(~np.isnan(view.persons))
+    known, owners = np.flatnonzero(~np.isnan(view.persons)), units.numbers
     levels = view.persons[known].astype(np.int64)
-    persons = len(owners)
+    # Of some rows of a file the numbers have gaps.
+    persons = int(owners.max()) + 1
     least = np.full(len(view.levels) + 1, persons)
     most = np.full(len(view.levels) + 1, -1)
     np.minimum.at(least, levels, owners[known])
@@ -205,19 +202,15 @@ def _add_pairs(
     fits: npt.NDArray[np.bool_],
     is_known: Mask,
     pairs: Sequence[tuple[int, int]],
-    largest: int,
 ) -> None:
-    """Statements of two variables; eight rows are a byte, so that all pairs are tried.
-
-    `largest` is how many rows one person has at most.
-    """
+    """Statements of two variables; eight rows are a byte, so that all pairs are tried."""
     packed = np.packbits(fits, axis=1)
     for first, second in pairs:
         if not (is_known[first] and is_known[second]):
             continue
         both = packed[first] & packed[second]
         rows: Positions = np.empty(0, np.intp)
-        if 0 < int(np.bitwise_count(both).sum()) <= largest:
+        if 0 < int(np.bitwise_count(both).sum()) <= tried.units.most_rows:
             rows = np.flatnonzero(fits[first] & fits[second])
         names = f"{makers[first].view.name}, {makers[second].view.name}"
         tried.add(("two variables", names), rows, 0.0)

@@ -13,9 +13,10 @@ from itertools import combinations
 import numpy as np
 
 from sfumato.errors import MeasureError, did_you_mean
-from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
+from sfumato.kernels.arrays import Floats, Mask, Positions
 from sfumato.kernels.orders import scatter_numbers
 from sfumato.risk.attacks.attacker_view import OrderedView, VariableView, order_records
+from sfumato.units import Units
 
 Errors = float | dict[str, float]
 _STREAM = 40
@@ -79,24 +80,21 @@ def blur_knowledge(views: Sequence[VariableView], errors: Errors) -> list[Variab
     return blurred
 
 
-def draw_present(
-    views: Sequence[VariableView], fraction: float, owners: Integers | None
-) -> Mask | None:
+def draw_present(views: Sequence[VariableView], fraction: float, units: Units) -> Mask | None:
     """Who is in the file, where only a fraction of those looked for is; None: everybody.
 
     A person is in it with all rows, or not at all.
     """
     if fraction == 1:
         return None
-    if owners is None:
-        number = rank_by_content(views)
-        people = len(number)
-    else:
-        persons, number = np.unique(owners, return_inverse=True)
-        number, people = number.ravel(), len(persons)
-    chosen = np.zeros(people, bool)
-    order = np.argsort(scatter_numbers(people, _STREAM - 1), kind="stable")
-    chosen[order[: max(1, round(fraction * people))]] = True
+    number = (
+        rank_by_content(views)
+        if units.one_row_each
+        else np.unique(units.numbers, return_inverse=True)[1].ravel()
+    )
+    chosen = np.zeros(units.count, bool)
+    order = np.argsort(scatter_numbers(units.count, _STREAM - 1), kind="stable")
+    chosen[order[: max(1, round(fraction * units.count))]] = True
     present: Mask = chosen[number]
     return present
 

@@ -21,6 +21,7 @@ from sfumato.risk.attacks.attacker_view import (
     is_within,
     number_rows,
 )
+from sfumato.units import Units
 
 _NEARLY_ALL = 0.95
 """Of the changed records, the share with a copy from which a secret counts as averaged."""
@@ -36,18 +37,14 @@ class SecretOwners:
     truths : their secrets, a column per secret; NaN where it is not known.
     rows : whom of them to guess for.
     members : whether they stand, row by row, in the release.
-    owners : whose each row is, where persons have several; None: a row is a person.
+    units : whom each row is about.
     """
 
     known: Sequence[Floats] = field(repr=False)
     truths: Sequence[Floats] = field(repr=False)
     rows: Positions = field(repr=False)
     members: bool
-    owners: Integers | None = field(default=None, repr=False)
-
-    def find_own(self, row: int) -> Positions | list[int]:
-        """All rows of the person that a row belongs to."""
-        return [row] if self.owners is None else np.flatnonzero(self.owners == self.owners[row])
+    units: Units
 
 
 def infer_secrets(
@@ -75,7 +72,7 @@ def infer_secrets(
     ):
         for position, row in enumerate(batch.tolist()):
             everybody = _pool(cost[position], nearest)
-            own_records = persons.find_own(row) if persons.members else []
+            own_records = persons.units.find_rows(row) if persons.members else []
             others = (
                 _pool_without(cost[position], own_records, nearest) if persons.members else None
             )

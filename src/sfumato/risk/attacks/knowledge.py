@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.pairs.alignment import find_numeric_variables, read_matrix
 from sfumato.parameters import write_short
+from sfumato.units import Units
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,24 +25,20 @@ class Knowledge:
     original : what the attacker knows, a row per complete record.
     released : what the release shows of the same records, row by row.
     complete : which of all records these are.
+    units : whom each complete record is about.
     warnings : what was left out, in words.
     unseen : why a target cannot be held against this: somebody sees more than is compared here.
-    owners : whose each complete record is, where persons have several; None: a record is a person.
     """
 
     names: tuple[str, ...]
     original: Floats = field(repr=False)
     released: Floats = field(repr=False)
     complete: Mask = field(repr=False)
+    units: Units = field(repr=False)
     warnings: tuple[str, ...] = ()
     unseen: str = ""
-    owners: Integers | None = field(default=None, repr=False)
 
     __repr__ = write_short
-
-    def count_persons(self) -> int:
-        """How many persons are compared."""
-        return len(self.original) if self.owners is None else len(np.unique(self.owners))
 
 
 def knowledge(
@@ -93,15 +89,14 @@ def knowledge(
         f"the release shows {other}, but not as numbers, so '{owner}' cannot compare all that is "
         "known; name the variables that it is to compare."
     )
-    owners = find_persons(original)
     return Knowledge(
         names,
         sides[0][complete],
         sides[1][complete],
         complete,
+        original.units.take(complete),
         tuple(warnings),
         unseen,
-        None if owners is None else owners[complete],
     )
 
 

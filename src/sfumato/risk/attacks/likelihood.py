@@ -16,12 +16,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
+from sfumato.kernels.arrays import Floats, Mask, Positions
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
 from sfumato.pairs.alignment import FEWEST_TO_FIT
 from sfumato.risk.attacks.distances import Space, bound_sizes
 from sfumato.risk.attacks.knowledge import Knowledge
 from sfumato.risk.attacks.owners import count_near, share_nearest
+from sfumato.units import Units
 
 _EXACT = 1e-6
 """Noise below this share of a variable's spread counts as so much: no weight is infinite."""
@@ -128,11 +129,10 @@ def select_variables(where: Space, columns: Sequence[int]) -> Space:
     )
 
 
-def link_by_absolute_distance(noise: NoiseModel, owners: Integers | None = None) -> Floats:
+def link_by_absolute_distance(noise: NoiseModel, units: Units) -> Floats:
     """Each person's chance to be linked by the sum of absolute distances over the noise.
 
-    That is the likelihood of Laplace noise. `owners` says whose each row is, where persons have
-    several: any row of theirs will do.
+    That is the likelihood of Laplace noise. Of a person with several rows, any of them will do.
     """
     from scipy.spatial import cKDTree
 
@@ -144,14 +144,14 @@ def link_by_absolute_distance(noise: NoiseModel, owners: Integers | None = None)
     least = np.asarray(tree.query(persons, k=1, p=1)[0])
     distances = np.abs(persons - records).sum(axis=1)
     limit = least * (1 + 1e-12)
-    if owners is not None:
+    if not units.one_row_each:
         ties = np.asarray(tree.query_ball_point(persons, limit, p=1, return_length=True))
 
         def measure(mine: Positions, theirs: Positions) -> Floats:
             gaps: Floats = np.abs(persons[mine] - records[theirs]).sum(axis=1)
             return gaps
 
-        return share_nearest(count_near(owners, measure, limit), ties)
+        return share_nearest(count_near(units, measure, limit), ties)
     nearest = distances <= limit
     chance = np.zeros(len(persons))
     ties = tree.query_ball_point(persons[nearest], limit[nearest], p=1, return_length=True)

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.arrays import Floats, Integers, Positions
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.orders import order_by_content, scatter_numbers
 from sfumato.progress import current_progress
 from sfumato.risk.attacks.attacker_view import (
@@ -22,7 +22,7 @@ from sfumato.risk.attacks.attacker_view import (
     OrderedView,
     VariableView,
 )
-from sfumato.risk.attacks.owners import find_only
+from sfumato.units import Units
 
 Form = Literal["cells", "tails"]
 """Whether ordered variables are taken as they stand, or as "this much or more (or less)"."""
@@ -95,15 +95,14 @@ def try_conjunctions(
     views: Sequence[VariableView],
     form: Form,
     most: int,
+    units: Units,
     *,
-    owners: Integers | None = None,
     shuffled: bool = False,
 ) -> StatementOutcomes:
     """Build a statement from each of some released records, and see whom it isolates.
 
-    `owners` says whose each row is, where persons have several. With `shuffled`, each variable is
-    taken from another record: the statements then know what values there are, and nothing of any
-    person.
+    `units` says whom each row is about. With `shuffled`, each variable is taken from another
+    record: the statements then know what values there are, and nothing of any person.
     """
     order = order_records(views)
     count = len(order)
@@ -120,18 +119,13 @@ def try_conjunctions(
         sequence = np.argsort(
             scatter_numbers(len(views), _ORDERS + 64 * position), kind="stable"
         ).tolist()
-        whom, remaining, size = _grow_statement(tests, sequence, position, owners)
+        whom, remaining, size = _grow_statement(tests, sequence, position, units)
         isolates.append(whom)
         weights.append((count if remaining is None else remaining) / count)
         sizes.append(size)
         if done % _EACH == 0:
             report("measuring statements", done, len(positions))
-    persons = _count_persons(count, owners)
-    return StatementOutcomes(np.array(isolates), np.array(weights), np.array(sizes), persons)
-
-
-def _count_persons(rows: int, owners: Integers | None) -> int:
-    return rows if owners is None else len(np.unique(owners))
+    return StatementOutcomes(np.array(isolates), np.array(weights), np.array(sizes), units.count)
 
 
 Test = Callable[[Positions | slice], npt.NDArray[np.bool_]]
@@ -141,7 +135,7 @@ CellTest = Callable[[int], tuple[Test, Test] | None]
 
 
 def _grow_statement(
-    builders: Sequence[CellTest], sequence: Sequence[int], position: int, owners: Integers | None
+    builders: Sequence[CellTest], sequence: Sequence[int], position: int, units: Units
 ) -> tuple[int, int | None, int]:
     """Whom the statement isolates, how many released records it holds for, and its variables.
 
@@ -162,7 +156,7 @@ def _grow_statement(
             break
     for test in tests:
         persons = _narrow(persons, test)
-    whom = -1 if persons is None else find_only(persons, owners)
+    whom = -1 if persons is None else units.find_only(persons)
     return whom, None if matching is None else len(matching), len(tests)
 
 
@@ -208,9 +202,7 @@ def _choose_test(view: VariableView, form: Form, records: Positions) -> CellTest
     return cell
 
 
-def try_extremes(
-    views: Sequence[VariableView], owners: Integers | None = None
-) -> StatementOutcomes:
+def try_extremes(views: Sequence[VariableView], units: Units) -> StatementOutcomes:
     """The statements of one variable that one released record at most satisfies.
 
     The least and the greatest of what is ordered, the outermost ends of its ranges, the same among
@@ -228,11 +220,10 @@ def try_extremes(
                     for members, persons in _list_categories(other):
                         statements += _find_outer_ends(view, members, persons)
         for rows, alone in statements:
-            isolates.append(find_only(rows, owners))
+            isolates.append(units.find_only(rows))
             weights.append(alone / count)
     arrays = np.array(isolates, np.intp), np.array(weights)
-    total = _count_persons(count, owners)
-    return StatementOutcomes(*arrays, np.ones(len(isolates), np.int64), total)
+    return StatementOutcomes(*arrays, np.ones(len(isolates), np.int64), units.count)
 
 
 def _find_lone_cells(view: VariableView) -> list[tuple[Positions, int]]:
@@ -283,7 +274,7 @@ def _list_categories(
 
 
 def try_gaps(
-    view: OrderedView, most: int, *, owners: Integers | None = None, shifted: bool = False
+    view: OrderedView, most: int, units: Units, *, shifted: bool = False
 ) -> StatementOutcomes:
     """Statements that a value lies where no released cell of a variable does.
 
@@ -309,12 +300,12 @@ def try_gaps(
     first = np.searchsorted(persons, starts, "right")
     last = np.maximum(np.searchsorted(persons, ends, "left"), first)
     alone = [
-        find_only(rows[begin:end], owners)
+        units.find_only(rows[begin:end])
         for begin, end in zip(first.tolist(), last.tolist(), strict=True)
     ]
     return StatementOutcomes(
         np.array(alone, np.intp),
         np.zeros(len(alone)),
         np.ones(len(alone), np.int64),
-        _count_persons(len(view.persons), owners),
+        units.count,
     )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.cells.classes import EquivalenceClasses, count_codes
+from sfumato.cells.classes import EquivalenceClasses
 from sfumato.cells.confidential import count_by_class
 from sfumato.kernels.arrays import Codes, Floats, Integers
+from sfumato.units import Units, count_codes
 
 if TYPE_CHECKING:
     from sfumato.cells.overlaps import CellMeanings
@@ -44,12 +45,13 @@ def score_classes(
     from sfumato.kernels.arrays import UNWEIGHTED
     from sfumato.kernels.clustering.closeness import score_parts, summarise_whole
 
-    if classes.persons is not None:
+    if not classes.units.one_row_each:
         classes, codes = classes.drop_repeats(codes)
         counts = count_codes(codes, None, len(counts))
     order, starts = classes.order, classes.starts
     class_codes = codes[order]
-    weights = UNWEIGHTED if classes.counts is None else classes.counts[order]
+    counts_of_rows = classes.units.counts
+    weights = UNWEIGHTED if counts_of_rows is None else counts_of_rows[order]
     if not filled and (class_codes < 0).any():
         present = class_codes >= 0
         starts = np.concatenate([[0], np.cumsum(present)])[starts]
@@ -133,5 +135,6 @@ def count_fewest_values(
         strict=True,
     )
     of, at_worst, records = np.array(values, np.int64).reshape(-1, 3).T
-    again = EquivalenceClasses(of.astype(np.int32), classes.sizes, records)
+    units = Units.standing_for(len(of), records)
+    again = EquivalenceClasses(of.astype(np.int32), classes.sizes, units)
     return FewestValues(fewest, again, at_worst.astype(np.int32))

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from sfumato.cells.classes import count_codes
 from sfumato.cells.codes import cast_untyped, encode
 from sfumato.data import Dataset
 from sfumato.engines.local import count_combinations, find_class_of_each
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import AnyIntegers, Integers
 from sfumato.risk.known import known_variables, require_records
+from sfumato.units import count_codes
 
 _MOST = (1 << 31) - 1
 """Records at most: below this, products of two counts are exact in 64 bits."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.cells.classes import find_persons
 from sfumato.cells.codes import encode
 from sfumato.data import Dataset, find_missing_codes
 from sfumato.errors import MeasureError
@@ -22,6 +21,7 @@ from sfumato.risk.protection.distinct_records import code_rows
 from sfumato.risk.protection.persons import PersonMembers, keep_worst_rows
 from sfumato.risk.protection.sampling import draw_individuals, draw_persons
 from sfumato.schema import Column, Schema
+from sfumato.units import Units
 
 if TYPE_CHECKING:
     from sfumato.kernels.lattice.matches import Relation
@@ -240,21 +240,24 @@ class PeerSearch:
     peers : what protects them: arrays of sensitive variables x distinct records looked at.
     counts : how many records looked at each of these is.
     row_of : which of them each row of the data is, -1 where a record was not drawn.
-    records : how many records there are.
     exact : for each of them, whether its numbers are not bounds but the numbers themselves.
     matched : how records match.
-    persons : whose each row of the data is, where a person may have several. Then all above is
-        about persons: peers are persons, a person is looked at, and `records` are persons.
+    units : whom each row of the data is about. Where a person may have several, all above is about
+        persons: peers are persons, and a person is looked at.
     """
 
     question: PeerQuestion
     peers: PeerCounts
     counts: AnyIntegers
     row_of: AnyIntegers
-    records: int
     exact: Mask
     matched: MatchedRecords
-    persons: Integers | None = None
+    units: Units
+
+    @property
+    def records(self) -> int:
+        """How many records there are, or persons."""
+        return self.units.count
 
     @property
     def sampled(self) -> bool:
@@ -292,12 +295,10 @@ def resolve_variables(
     return by, secrets
 
 
-def find_peers(
-    data: Dataset, question: PeerQuestion, records: Integers | None = None
-) -> PeerSearch:
+def find_peers(data: Dataset, question: PeerQuestion, units: Units | None = None) -> PeerSearch:
     """Count the peers of all records, or of those drawn.
 
-    `records` says how many records each row of the data stands for; without, one each.
+    `units` says how many records each row stands for, where that is not told by the data.
 
     Examples
     --------
@@ -308,14 +309,14 @@ def find_peers(
     array([[0.5, 0.5, 0. ]])
     """
     _check_tolerances(data, question)
+    units = units or data.units
     rows = match_records(
-        data, question.names, question.tolerance, question.relative_tolerance, records
+        data, question.names, question.tolerance, question.relative_tolerance, units.counts
     )
-    persons = None if records is not None else find_persons(data)
-    if persons is not None:
-        return _find_peers_of_persons(data, question, rows, persons)
+    if not units.one_row_each:
+        return _find_peers_of_persons(data, question, rows, units)
     row_of, counts, targets = rows.row_of, rows.counts, None
-    if question.individuals is not None and records is not None:
+    if question.individuals is not None and units.counts is not None:
         raise MeasureError(
             "Individuals are drawn from records in memory only.",
             hint="leave `individuals` out: all are looked at.",
@@ -330,7 +331,7 @@ def find_peers(
         row_of[sample] = target_of.ravel()
     with _explain_failure():
         peers, exact = _count_peers(rows, question, _read_effort(data, question), targets)
-    return PeerSearch(question, peers, counts, row_of, int(rows.counts.sum()), exact, rows)
+    return PeerSearch(question, peers, counts, row_of, exact, rows, units)
 
 
 @contextmanager
@@ -346,12 +347,12 @@ def _explain_failure() -> Iterator[None]:
 
 
 def _find_peers_of_persons(
-    data: Dataset, question: PeerQuestion, rows: MatchedRecords, persons: Integers
+    data: Dataset, question: PeerQuestion, rows: MatchedRecords, units: Units
 ) -> PeerSearch:
     """Count the persons who protect each person, or those drawn."""
     from sfumato.kernels.lattice.matches import count_person_matches
 
-    members = PersonMembers.of(persons, rows.row_of)
+    members = PersonMembers.of(units.numbers, rows.row_of)
     drawn = np.arange(len(members))
     if question.individuals is not None and question.individuals < len(members):
         drawn = np.searchsorted(members.numbers, draw_persons(data, question.individuals))
@@ -372,9 +373,7 @@ def _find_peers_of_persons(
     person_of = np.full(int(members.numbers[-1]) + 1, -1, np.int64)
     person_of[looked.numbers] = np.arange(len(looked))
     counts = np.ones(len(looked), np.int64)
-    return PeerSearch(
-        question, peers, counts, person_of[persons], len(members), peers.exact, rows, persons
-    )
+    return PeerSearch(question, peers, counts, person_of[units.numbers], peers.exact, rows, units)
 
 
 def _count_peers(

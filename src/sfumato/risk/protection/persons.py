@@ -29,10 +29,10 @@ class PersonMembers:
     starts: Integers
 
     @classmethod
-    def of(cls, persons: Integers, row_of: AnyIntegers) -> PersonMembers:
+    def of(cls, persons: AnyIntegers, row_of: AnyIntegers) -> PersonMembers:
         """From the person and the distinct row of each record."""
         width = int(row_of.max()) + 1
-        person, row = np.divmod(np.unique(persons * width + row_of), width)
+        person, row = np.divmod(np.unique(persons * np.int64(width) + row_of), width)
         numbers, first = np.unique(person, return_index=True)
         return cls(numbers, row, np.append(first, len(person)))
 
@@ -79,20 +79,24 @@ def keep_worst_rows(matches: Matches, members: PersonMembers) -> Matches:
             worst.setdefault(name, []).append(values)
 
     for variable in range(len(matches.sensitive)):
-        top, least, least_mask, breach, breach_size, fewest = (
+        top, peers, same, others, least, least_mask, breach, breach_size, fewest, left = (
             getattr(matches, name)[variable][position]
             for name in (
-                "ppp", "least_ppp", "least_mask", "breach_mask", "breach_size", "fewest_protective"
+                "ppp", "peers", "same", "alternatives", "least_ppp", "least_mask", "breach_mask",
+                "breach_size", "fewest_protective", "fewest_alternatives",
             )
         )  # fmt: skip
-        keep(variable, sort_first(top), "peers", "same", "alternatives")
+        # Rows are numbered in no order, so of equal shares the fewest peers decide.
+        keep(
+            variable, sort_first(top, peers - same, peers, others), "peers", "same", "alternatives"
+        )
         keep(
             variable,
             sort_first(least, np.bitwise_count(least_mask), least_mask),
             "least_protective", "least_peers", "least_mask",
         )  # fmt: skip
         keep(variable, sort_first(breach == 0, breach_size, breach), "breach_mask", "breach_size")
-        keep(variable, sort_first(fewest), "fewest_protective", "fewest_alternatives")
+        keep(variable, sort_first(fewest, left), "fewest_protective", "fewest_alternatives")
     stacked: dict[str, Any] = {name: np.stack(arrays) for name, arrays in worst.items()}
     return replace(
         matches,

@@ -17,6 +17,7 @@ from sfumato.engines import Rows
 from sfumato.kernels.arrays import Codes, Integers
 from sfumato.risk.protection.matching import PeerQuestion, PeerSearch, find_peers
 from sfumato.schema import Column, Schema
+from sfumato.units import Units
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +92,15 @@ def _search_complete(
         if len(present):
             read = _rewrite(rows.data, variable, codes, column)
             part = read if len(present) == len(codes) else read.take(present)
-            counts = None if rows.counts is None else rows.counts[present]
-            searches.append((present, find_peers(part, question, counts)))
+            searches.append((present, find_peers(part, question, rows.units.take(present))))
     return tuple(searches)
 
 
 def _fill_missing(rows: Rows, variable: ConfidentialVariable, known: tuple[str, ...]) -> Codes:
     """Missing codes become the commonest of their class; where it has none, they stay."""
-    classes = find_equivalence_classes(rows.data, known, rows.counts)
+    classes = find_equivalence_classes(
+        rows.data, known, Units.standing_for(len(rows.units), rows.counts)
+    )
     both = count_by_class(classes, variable.codes, len(variable.distinct))
     # Of values that are equally common, the first.
     order = np.lexsort((-both.code, both.counts))

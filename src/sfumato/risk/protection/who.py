@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.risk.protection.distinct_records import find_distinct_records
@@ -149,7 +148,7 @@ def by_value(data: Dataset, sensitive: str, known: Sequence[str] | None = None) 
     """
     from sfumato.kernels.lattice.peers import count_value_peers
 
-    if find_persons(data) is not None:
+    if not data.units.one_row_each:
         raise MeasureError(
             "Shares of records would count rows, of which a person has several.",
             hint="see `who`, which counts persons; or keep one row of each (`thin_rows`).",

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from sfumato import catalogue
-from sfumato.cells.classes import CellCodes, count_distinct, find_persons
+from sfumato.cells.classes import CellCodes
 from sfumato.cells.codes import encode_unordered
 from sfumato.data import Dataset
 from sfumato.data.linked import PERSON, TABLE, LinkedTables
@@ -24,7 +24,7 @@ from sfumato.evidence import Evidence
 from sfumato.figures.custodian.album import draw_evidence
 from sfumato.figures.custodian.peers import PooledPeople, pool_people
 from sfumato.io import frames
-from sfumato.kernels.arrays import AnyIntegers, Floats, Integers, Mask
+from sfumato.kernels.arrays import AnyIntegers, Floats, Mask
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.methods.suppress import Suppress
@@ -50,6 +50,7 @@ from sfumato.tuning.grid import change_plan
 from sfumato.tuning.recommendation.advice import advise
 from sfumato.tuning.recommendation.person import Fix, FixSearch
 from sfumato.tuning.recommendation.placement import find_placement, insert_steps
+from sfumato.units import Units
 
 MOST_COMBINATIONS = 1000
 """Combinations that are looked at; of more variables, only the small ones are."""
@@ -117,10 +118,6 @@ class _MapCells:
             cells[row] = self.codes[name][0]
         return CellCodes(cells, tuple(self.codes[name][1] for name in names))
 
-    @property
-    def persons(self) -> Integers | None:
-        return find_persons(self.data)
-
 
 def _encode(work: Work, data: Dataset) -> _MapCells:
     if not engine_for(data.frame).in_memory:
@@ -138,7 +135,7 @@ def _read_rows(work: Work, data: Dataset, known: Sequence[str]) -> KnownRows:
     if not engine.in_memory:
         return KnownRows.of(data, known, engine)
     cells = _encode(work, data)
-    return KnownRows(tuple(known), cells.get(known), None, cells.persons).join_equal()
+    return KnownRows(tuple(known), cells.get(known), data.units).join_equal()
 
 
 # Combinations ------------------------------------------------------------------------------------
@@ -212,7 +209,7 @@ def list_combinations(work: Work, *, known: list[str], k: int) -> dict[str, Any]
     for risk in risks[: len(every)]:
         by_size.setdefault(len(risk.variables), []).append(risk)
     complete = risks[len(every)]
-    classes = rows.codes.classify(everything, rows.counts, rows.persons)
+    classes = rows.codes.classify(everything, rows.units)
     return {
         "people": classes.total,
         "largest": largest,
@@ -365,16 +362,16 @@ class _Matches:
     """Which rows have the same cell as one of them, variable by variable."""
 
     same: Mask
-    persons: Integers | None
+    units: Units
 
     @classmethod
     def of(cls, cells: _MapCells, known: Sequence[str], position: int) -> _Matches:
         codes = cells.get(known).cells
-        return cls(codes == codes[:, [position]], cells.persons)
+        return cls(codes == codes[:, [position]], cells.data.units)
 
     @property
     def people(self) -> int:
-        return self._count(np.ones(self.same.shape[1], bool))
+        return self.units.count
 
     def find(self, variables: Sequence[int]) -> Mask:
         """Which rows match in all of these variables."""
@@ -382,10 +379,7 @@ class _Matches:
 
     def count(self, variables: Sequence[int]) -> int:
         """How many people match, the person among them."""
-        return self._count(self.find(variables))
-
-    def _count(self, rows: Mask) -> int:
-        return int(rows.sum()) if self.persons is None else count_distinct(self.persons[rows])
+        return self.units.count_among(self.find(variables))
 
     def list_combinations(self, largest: int) -> tuple[list[tuple[tuple[int, ...], int]], int]:
         """Combinations by how few people match; what contains one that is enough is left out."""
@@ -623,22 +617,21 @@ def map_protection(work: Work, *, known: list[str], in_turn: bool) -> dict[str, 
 
 def _choose_individuals(data: Dataset) -> int | None:
     """How many people are drawn for the map; None: everybody is on it."""
-    persons = _find_persons(data)
-    if persons is not None:
-        return _DRAWN_PERSONS if count_distinct(persons) > _DRAWN_PERSONS else None
+    if _has_several(data):
+        return _DRAWN_PERSONS if data.units.count > _DRAWN_PERSONS else None
     return _DRAWN if len(data) > _ALL_PEOPLE else None
 
 
 def _choose_most(data: Dataset, known: Sequence[str]) -> int | None:
     """How many variables a combination has at most; None: all combinations are looked at."""
-    if _find_persons(data) is not None:
+    if _has_several(data):
         return 2
     return None if len(known) <= _ALL_COMBINATIONS else LARGEST
 
 
-def _find_persons(data: Dataset) -> Integers | None:
-    """Persons with several rows; they are compared pair by pair, which takes far longer."""
-    return find_persons(data) if engine_for(data.frame).in_memory else None
+def _has_several(data: Dataset) -> bool:
+    """Whether persons have several rows; they are compared pair by pair, which takes far longer."""
+    return engine_for(data.frame).in_memory and not data.units.one_row_each
 
 
 def _draw_map(values: Floats, names: Sequence[str]) -> dict[str, Any]:

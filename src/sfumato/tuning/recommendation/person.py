@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.cells.classes import CellCodes, count_distinct, find_persons
+from sfumato.cells.classes import CellCodes
 from sfumato.data import Dataset
-from sfumato.kernels.arrays import Codes, Integers, Mask
+from sfumato.kernels.arrays import AnyIntegers, Codes, Mask
 from sfumato.progress import current_progress
 from sfumato.risk.protection.distinct_records import DistinctRecords, code_rows
 from sfumato.tuning.recommendation.generalisations import (
@@ -18,6 +18,7 @@ from sfumato.tuning.recommendation.generalisations import (
     drop_variable,
     list_generalisations,
 )
+from sfumato.units import Units
 
 _OFFSETS = 3
 """Offsets that are tried for each width."""
@@ -50,12 +51,14 @@ class FixSearch:
     records : the distinct records in what is known.
     offered : for each variable its generalisations, from the least loss to the greatest; to leave
         it out is the last.
-    persons : the person of each record; None: a record is a person.
+    units : whom the distinct records are about; or all records, where persons have several.
+    counted : which of the distinct records each of these is.
     """
 
     records: DistinctRecords
     offered: tuple[tuple[Generalisation, ...], ...]
-    persons: Integers | None
+    units: Units
+    counted: AnyIntegers | slice
 
     @classmethod
     def of(cls, data: Dataset, known: Sequence[str]) -> FixSearch:
@@ -76,7 +79,10 @@ class FixSearch:
             report("looking for generalisations", variable, len(known))
             coarser = list_generalisations(data, records, variable, 2, _OFFSETS)
             offered.append((*coarser, drop_variable(records, variable)))
-        return cls(records, tuple(offered), find_persons(data))
+        if data.units.one_row_each:
+            units = Units.standing_for(len(records.counts), records.counts.astype(np.int64))
+            return cls(records, tuple(offered), units, slice(None))
+        return cls(records, tuple(offered), data.units, records.row_of)
 
     def count_alike(self, record: int) -> int:
         """How many people share what is known with the person of a record, who is one of them."""
@@ -176,9 +182,7 @@ class FixSearch:
 
     def _count(self, rows: Mask) -> int:
         """How many people some distinct records are."""
-        if self.persons is None:
-            return int(self.records.counts[rows].sum())
-        return count_distinct(self.persons[rows[self.records.row_of]])
+        return self.units.count_among(rows[self.counted])
 
     @cached_property
     def _cells(self) -> Codes:
@@ -189,11 +193,9 @@ class FixSearch:
         cells = self._cells.copy()
         for change in changes:
             cells[change.variable] = change.lookup[self._cells[change.variable]]
-        persons = self.persons
-        counts = None if persons is not None else self.records.counts.astype(np.int64)
-        cells = cells if persons is None else cells[:, self.records.row_of]
+        cells = cells[:, self.counted]
         codes = CellCodes(cells, tuple(int(row.max()) + 1 for row in cells))
-        classes = codes.classify(range(len(cells)), counts, persons)
+        classes = codes.classify(range(len(cells)), self.units)
         return classes.count_in(classes.sizes == 1)
 
     def _measure(self, row: int, changes: tuple[Generalisation, ...]) -> Fix:

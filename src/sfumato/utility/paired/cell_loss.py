@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.classes import count_codes
 from sfumato.cells.intervals import Intervals, are_same_cells, read_intervals
 from sfumato.cells.level_sets import (
     NUMBER_TYPES,
@@ -33,6 +32,7 @@ from sfumato.kernels.exact_sums import exact_mean, exact_sum
 from sfumato.kernels.memory import look_up, split_rows
 from sfumato.pairs.alignment import PairedRows, encode_cells
 from sfumato.schema import Column
+from sfumato.units import count_codes
 
 Cells = Any
 """Numbers of cells, or all of them in turn."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from sfumato.data import Dataset
 from sfumato.io import frames
 from sfumato.kernels.arrays import AnyIntegers, Floats, Integers, Mask
 from sfumato.outputs.output import OutputRefused
+from sfumato.units import Units
 
 if TYPE_CHECKING:
     from sfumato.outputs.rules import Rules, Unit
@@ -28,7 +30,7 @@ _ROLES: dict[Unit, tuple[Role, ...]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class Contributors:
     """The person, or the group, of each record.
 
     A record may belong to several: to a person, and to a household. Then each kind is counted by
@@ -42,7 +44,7 @@ class Units:
 
     Examples
     --------
-    >>> units = Units((np.array([0, 0, 1, 2]),), "persons")
+    >>> units = Contributors((np.array([0, 0, 1, 2]),), "persons")
     >>> units.count(4), units.count_in(np.array([0, 0, 0, 1]), 2).tolist()
     (3, [2, 1])
     """
@@ -54,13 +56,17 @@ class Units:
     def __bool__(self) -> bool:
         return bool(self.numbers)
 
-    def take(self, rows: AnyIntegers | slice) -> Units:
+    def take(self, rows: AnyIntegers | slice) -> Contributors:
         """Those of some records."""
         return replace(self, numbers=tuple(number[rows] for number in self.numbers))
 
+    @cached_property
+    def _kinds(self) -> tuple[Units, ...]:
+        return tuple(map(Units.of, self.numbers))
+
     def count(self, records: int) -> int:
         """How many there are behind so many records, which are all of them."""
-        return min([records, *(len(np.unique(number)) for number in self.numbers)])
+        return min([records, *(kind.count for kind in self._kinds)])
 
     def count_in(self, cells: AnyIntegers, size: int) -> Integers:
         """How many there are in each of so many cells; a cell below 0 is none.
@@ -70,11 +76,8 @@ class Units:
         cells : the cell of each record.
         size : how many cells there are.
         """
-        is_counted = cells >= 0
-        fewest = np.bincount(cells[is_counted], minlength=size).astype(np.int64)
-        for number in self.numbers:
-            pairs = pl.DataFrame({"cell": cells[is_counted], "unit": number[is_counted]}).unique()
-            fewest = np.minimum(fewest, np.bincount(pairs["cell"].to_numpy(), minlength=size))
+        kinds = self._kinds or (Units(len(cells)),)
+        fewest: Integers = np.minimum.reduce([kind.count_groups(cells, size) for kind in kinds])
         return fewest
 
     def find_small(self, cells: AnyIntegers, size: int, k: int) -> Mask:
@@ -108,22 +111,19 @@ class Units:
         """The mean over the units of the mean of each, so that each of them counts alike."""
         if not self:
             return math.fsum(values) / len(values)
-        fewest = min(self.numbers, key=lambda number: len(np.unique(number)))
-        order = np.lexsort((values, fewest))
-        starts = np.flatnonzero(np.diff(fewest[order], prepend=-1))
-        sums = np.add.reduceat(values[order], starts)
-        return math.fsum(sums / np.diff(np.append(starts, len(order)))) / len(starts)
+        fewest = min(self._kinds, key=lambda kind: kind.count)
+        return math.fsum(fewest.average(values)) / fewest.count
 
     def sort(self, values: Floats) -> AnyIntegers:
         """The records in the order of their values, and of equal ones by their units."""
         return np.lexsort((*self.numbers, values))
 
 
-ALONE = Units()
+ALONE = Contributors()
 """Every record is a unit of its own."""
 
 
-def join_units(parts: Sequence[Units]) -> Units:
+def join_contributors(parts: Sequence[Contributors]) -> Contributors:
     """Those of several sets of records, one after the other."""
     first = parts[0]
     if len(parts) == 1 or not first:
@@ -133,7 +133,7 @@ def join_units(parts: Sequence[Units]) -> Units:
     return replace(first, numbers=joined)
 
 
-def find_units(data: Dataset, rules: Rules) -> Units:
+def find_contributors(data: Dataset, rules: Rules) -> Contributors:
     """What the rules count in these records; records where each unit has one, or none is known.
 
     Where groups are counted, persons are too: somebody may have records in several groups.
@@ -147,12 +147,12 @@ def find_units(data: Dataset, rules: Rules) -> Units:
                 hint='read the data whole, or let the rules count records: unit = "records".',
             )
         return ALONE
-    columns = [] if data.persons is None or not roles else [data.persons]
+    columns = [pl.Series(data.units.numbers)] if roles and not data.units.one_row_each else []
     if unit == "groups":
         columns += [data.column(name) for name in data.schema.having("cluster")]
     numbers = [_number(column) for column in columns]
-    repeated = tuple(number for number in numbers if len(np.unique(number)) < len(number))
-    return Units(repeated, unit, rules) if repeated else ALONE
+    repeated = tuple(number for number in numbers if not Units.of(number).one_row_each)
+    return Contributors(repeated, unit, rules) if repeated else ALONE
 
 
 def _number(column: pl.Series) -> Integers:
