@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 DEMO_STAMP := $(VENV)/.ready-for-demo
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes would compile the same modules again
 
-.PHONY: demo test test-all checks soak mutants docs-numbers setup system lint types unit spark docs bench \
+.PHONY: demo test test-all checks soak mutants docs-numbers setup system lint types unit spark docs bench bench-check \
   replicate lock clean packages check-wheel check-wheel-lowest-direct check-wheel-locked check-wheels wheelhouse sbom image
 
 demo: $(DEMO_STAMP)
@@ -58,8 +58,11 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true \
 	  $(BIN)/mkdocs build --strict --quiet --site-dir site
 
-bench: setup
+bench: setup  ## what everything costs beside a baseline, into the ledger: hours
 	$(BIN)/python -m benchmarks
+
+bench-check: setup  ## the quick rows: fails where one got slower
+	$(BIN)/python -m benchmarks --check
 
 replicate: setup  ## recompute the tables of the papers, or of one: make replicate PAPER=crowds
 	$(BIN)/python -m replication $(PAPER:%=--paper %)

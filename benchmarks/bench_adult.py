@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
 K = 5
 SETUP = """
@@ -79,21 +80,19 @@ def recursion(frame: pd.DataFrame, k: int) -> list[Any]:
     return done
 
 
+ROWS = [
+    Row("Mondrian on Adult, k = 5", OURS, "recursion(frame, K)", "Mondrian in pure Python",
+        SETUP.format(records=0), goal=0.02, repeats=2)
+] if "SFUMATO_DATA" in os.environ else []  # fmt: skip
+
+
 def main() -> None:
-    """Print both, and the million records."""
-    if "SFUMATO_DATA" not in os.environ:
-        print("SFUMATO_DATA does not say where adult.csv is")
-        return
-    records = len(adult())
-    setup = SETUP.format(records=0)
-    theirs = cost("recursion(frame, K)", setup=setup)
-    ours = cost(OURS, setup=setup, repeats=3)
-    many = cost(OURS, setup=SETUP.format(records=1_000_000), repeats=1)
-    print(f"{'records':>10} {'pure Python CPU s':>18} {'ours':>7} {'ratio':>6} {'at least':>9}")
-    ratio = theirs.cpu / ours.cpu
-    print(f"{records:>10,} {theirs.cpu:>18.2f} {ours.cpu:>7.3f} {ratio:>6.0f} {50:>9}")
-    print(f"{1_000_000:>10,} {'-':>18} {many.cpu:>7.2f} {'(at most 10)':>16}")
+    """A million records."""
+    if ROWS:
+        many = cost(OURS, setup=SETUP.format(records=1_000_000))
+        print(f"1,000,000 records: {many.cpu:.2f} CPU s (at most 10)")
 
 
 if __name__ == "__main__":
+    list(compare(ROWS))
     main()

@@ -7,7 +7,7 @@ do: a loop over the classes.
 
 from __future__ import annotations
 
-from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
 SIZES = (100_000, 300_000, 1_000_000)
 FEW = 5_000
@@ -54,25 +54,28 @@ SAME = "k, l, t = ours(); assert np.allclose((l, t), in_pandas())"
 OURS = "ours()"
 
 
-def main() -> None:
-    """Print the ratios, and how they grow."""
-    print("k, l and t of 8 known variables and a number, against one pandas ngroup()")
-    print(f"{'records':>10} {'pandas CPU s':>13} {'ours':>7} {'ratio':>6} {'peak MB':>8}")
-    for records in SIZES:
-        setup = SETUP.format(records=records, levels=LEVELS)
-        theirs, ours = (cost(work, setup=setup, repeats=2) for work in (CLASSES, OURS))
-        print(
-            f"{records:>10,} {theirs.cpu:>13.2f} {ours.cpu:>7.2f} {ours.cpu / theirs.cpu:>6.2f} "
-            f"{ours.peak:>8.0f}"
+ROWS = [
+    *(
+        Row(
+            f"k, l and t, 8 variables, {records:,} records",
+            OURS,
+            CLASSES,
+            "one pandas ngroup()",
+            SETUP.format(records=records, levels=LEVELS),
+            repeats=2,
+            quick=records == SIZES[0],
         )
-    setup = SETUP.format(records=FEW, levels=LEVELS)
-    cost(SAME, setup=setup)
-    theirs, ours = cost("in_pandas()", setup=setup), cost(OURS, setup=setup, repeats=3)
-    print(
-        f"l and t in plain pandas, {FEW:,} records: {theirs.cpu:.1f} CPU s; "
-        f"ours: {ours.cpu:.3f} ({theirs.cpu / ours.cpu:.0f} times less)"
-    )
+        for records in SIZES
+    ),
+    Row(
+        f"l and t, 8 variables, {FEW:,} records",
+        SAME.partition(";")[0],
+        "in_pandas()",
+        "a loop over the classes in pandas",
+        SETUP.format(records=FEW, levels=LEVELS) + SAME,
+    ),
+]
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))

@@ -7,7 +7,7 @@ back, checks the strata, and keeps track of who is who.
 
 from __future__ import annotations
 
-from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
 SETUP = """
 import numpy as np, polars as pl
@@ -43,6 +43,7 @@ for at in parts:
     made[inside] = z[at][near].mean(axis=1)
 """
 OURS = "method.apply(data)"
+QUICK = 300_000
 CASES = (
     ("continuous, 100 strata", 100_000, 4, 100, False),
     ("continuous, 100 strata", 300_000, 4, 100, False),
@@ -53,19 +54,26 @@ CASES = (
 )
 
 
-def main() -> None:
-    """Print the ratios, and how time and memory grow."""
-    print(f"{'data':<32} {'records':>11} {'cKDTree CPU s':>14} {'ours':>7} {'ratio':>6} {'MB':>6}")
-    for label, records, variables, strata, tied in CASES:
-        about = {"records": records, "variables": variables, "strata": strata, "tied": tied}
-        theirs = cost(TREES, setup=SETUP.format(**about, theirs=True))
-        ours = cost(OURS, setup=SETUP.format(**about, theirs=False))
-        print(
-            f"{label:<32} {records:>11,} {theirs.cpu:>14.2f} {ours.cpu:>7.2f} "
-            f"{ours.cpu / theirs.cpu:>6.2f} {ours.peak:>6.0f}",
-            flush=True,
-        )
+def _set_up(case: tuple[str, int, int, int, bool], *, theirs: bool) -> str:
+    _, records, variables, strata, tied = case
+    return SETUP.format(
+        records=records, variables=variables, strata=strata, tied=tied, theirs=theirs
+    )
+
+
+ROWS = [
+    Row(
+        f"deterministic, {case[0]}, {case[2]} variables, {case[1]:,} records",
+        OURS,
+        TREES,
+        "scipy's cKDTree per stratum",
+        _set_up(case, theirs=False),
+        their_setup=_set_up(case, theirs=True),
+        quick=case[1] <= QUICK,
+    )
+    for case in CASES
+]
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))

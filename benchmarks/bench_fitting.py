@@ -6,7 +6,6 @@ reading text is not part of it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from benchmarks.cost import Cost, cost
 from benchmarks.discharges import KEYS, coded, discharges, mask
+from benchmarks.rows import Row, compare
 from sfumato.kernels.arrays import Integers
 from sfumato.kernels.clustering.clusters import find_ranges, origin_order
 from sfumato.kernels.trees.boxes import Cells
@@ -118,24 +118,32 @@ with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # forget the memory that making the data took at its peak
 """
 SORT = "import numpy as np\ncolumn = np.random.default_rng(0).random({records})"
+FIND = "find_covered(*made, budget=10_000)"
+
+
+def _set_up(made: str, records: int) -> str:
+    return SETUP.format(small=made.format(records=2000), large=made.format(records=records))
 
 
 def fitting(made: str, records: int) -> Cost:
     """What it costs to tell who is covered, in data made by such a call."""
-    setup = SETUP.format(small=made.format(records=2000), large=made.format(records=records))
-    return cost("find_covered(*made, budget=10_000)", setup=setup)
+    return cost(FIND, setup=_set_up(made, records))
 
 
-def main(records: int = RECORDS, only: str = "") -> None:
-    """Print what each kind of data costs."""
-    base = cost("np.argsort(column)", setup=SORT.format(records=records), repeats=3)
-    print(f"{records:,} records x {len(KEYS)}; np.argsort takes {base.cpu:.2f} s of CPU")
-    print(f"{'data':>26} {'CPU s':>7} {'x argsort':>9} {'peak MB':>8}")
-    for label, made in CASES.items():
-        if only in label:
-            ours = fitting(made, records)
-            print(f"{label:>26} {ours.cpu:>7.2f} {ours.cpu / base.cpu:>9.2f} {ours.peak:>8.0f}")
+ROWS = [
+    Row(
+        f"fitting, {label}, {len(KEYS)} variables, {RECORDS:,} records",
+        FIND,
+        "np.argsort(column)",
+        "one np.argsort",
+        _set_up(made, RECORDS),
+        their_setup=SORT.format(records=RECORDS),
+        goal=25,
+        quick=label == "ranges in all cells",
+    )
+    for label, made in CASES.items()
+]
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else RECORDS, *sys.argv[2:3])
+    list(compare(ROWS))

@@ -6,7 +6,7 @@ numpy; it knows ranges and `*` of numbers, and nothing of granularity, classes o
 
 from __future__ import annotations
 
-from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
 SIZES = (100_000, 300_000, 1_000_000)
 
@@ -43,25 +43,24 @@ def expanded():
 
 measure = sf.utility.InformationLoss()
 measure.measure(original.take(np.arange(100)), released.take(np.arange(100)))
+if {records} <= 100_000:  # both answer the same question
+    assert abs(measure.measure(original, released).value - expanded()) < 1e-9
 """
 THEIRS = "loss = expanded()"
 OURS = "loss = measure.measure(original, released).value"
-SAME = "assert abs(measure.measure(original, released).value - expanded()) < 1e-9"
-
-
-def main() -> None:
-    """Print the ratios, and how they grow."""
-    cost(SAME, setup=SETUP.format(records=10_000))
-    print(f"{'records':>10} {'numpy CPU s':>12} {'MB':>6} {'ours':>7} {'MB':>6} {'ratio':>6}")
-    for records in SIZES:
-        setup = SETUP.format(records=records)
-        theirs = cost(THEIRS, setup=setup, repeats=2)
-        ours = cost(OURS, setup=setup, repeats=2)
-        print(
-            f"{records:>10,} {theirs.cpu:>12.2f} {theirs.peak:>6.0f} {ours.cpu:>7.2f} "
-            f"{ours.peak:>6.0f} {ours.cpu / theirs.cpu:>6.2f}"
-        )
+ROWS = [
+    Row(
+        f"information loss, 9 variables, {records:,} records",
+        OURS,
+        THEIRS,
+        "numpy on expanded ranges",
+        SETUP.format(records=records),
+        repeats=2,
+        quick=records == SIZES[0],
+    )
+    for records in SIZES
+]
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))

@@ -6,6 +6,7 @@ What is promised of it, and S2 and S4 beside it, is measured in bench_discharges
 from __future__ import annotations
 
 from benchmarks.cost import Cost, cost
+from benchmarks.rows import Row, compare
 
 RECORDS = 1_000_000
 SETUP = """
@@ -33,6 +34,7 @@ def close(rows):
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # forget the memory that making the data took at its peak
 """
+SORT = "import numpy as np\ncolumn = np.random.default_rng(0).random({records})"
 WORKS = {"numeric": "plain", "five nominal": "levels", "t-close": "close"}
 
 
@@ -44,21 +46,24 @@ def clustering(work: str, records: int, k: int) -> Cost:
 
 def sorting(records: int) -> Cost:
     """What one argsort of a float column costs."""
-    setup = f"import numpy as np\ncolumn = np.random.default_rng(0).random({records})"
-    return cost("np.argsort(column)", setup=setup, repeats=3)
+    return cost("np.argsort(column)", setup=SORT.format(records=records), repeats=3)
 
 
-def main(records: int = RECORDS) -> None:
-    """Print the ratios."""
-    base = sorting(records)
-    print(f"{records:,} records; np.argsort takes {base.cpu:.3f} s of CPU")
-    print(f"{'variables':>14} {'k':>4} {'CPU s':>6} {'argsorts':>8} {'peak MB':>8}")
-    for name, work in WORKS.items():
-        for k in (2, 10):
-            found = clustering(work, records, k)
-            ratio = found.cpu / base.cpu
-            print(f"{name:>14} {k:>4} {found.cpu:>6.2f} {ratio:>8.1f} {found.peak:>8.0f}")
+ROWS = [
+    Row(
+        f"Mondrian, {name}, k = {k}, 9 variables, {RECORDS:,} records",
+        f"found = {work}(every)",
+        "np.argsort(column)",
+        "one np.argsort",
+        SETUP.format(records=RECORDS, k=k, work=work),
+        their_setup=SORT.format(records=RECORDS),
+        repeats=2,
+        quick=(work, k) == ("plain", 10),
+    )
+    for name, work in WORKS.items()
+    for k in (2, 10)
+]
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))

@@ -6,21 +6,20 @@ of several equally near neighbours it takes depends on the order of the rows; ou
 
 from __future__ import annotations
 
-from benchmarks.cost import Cost, cost
+from benchmarks.rows import Row, compare
 
 NORMAL = "random.normal(size=(records, variables))"
 AGES = "random.integers(0, 91, (records, variables)).astype(float)"
 # data, values, records, variables, strata, the ratio we aim for
-CASES = (
+CASES: tuple[tuple[str, str, int, int, int, float | None], ...] = (
     ("continuous", NORMAL, 1_000_000, 4, 100, 1.2),
     ("ages 0 to 90", AGES, 1_000_000, 4, 100, 0.7),
+    ("small strata", NORMAL, 100_000, 4, 500, 0.3),
     ("small strata", NORMAL, 1_000_000, 4, 5_000, 0.3),
+    *(("one stratum", NORMAL, records, 4, 1, None) for records in (100_000, 300_000, 1_000_000)),
+    ("two variables", NORMAL, 10_000_000, 2, 5_000, None),
 )
-GROWTH = (
-    *(("continuous", NORMAL, records, 4, 100) for records in (100_000, 300_000, 1_000_000)),
-    *(("one stratum", NORMAL, records, 4, 1) for records in (100_000, 300_000, 1_000_000)),
-    ("two variables", NORMAL, 10_000_000, 2, 5_000),
-)
+LARGE, QUICK = 10_000_000, 100_000
 
 SETUP = """
 import numpy as np
@@ -43,32 +42,24 @@ def theirs():
 centroids(values[:100], scale, np.array([0, 100]), k)
 open("/proc/self/clear_refs", "w").write("5")  # the peak so far was that of drawing the data
 """
-LARGE = 10_000_000
 THEIRS = "theirs()"
 OURS = "centroids(values, scale, starts, k)"
 
 
-def _cost(work: str, values: str, records: int, variables: int, strata: int) -> Cost:
-    setup = SETUP.format(values=values, records=records, variables=variables, strata=strata)
-    return cost(work, setup=setup, repeats=3 if records < LARGE else 1)
-
-
-def main() -> None:
-    """Print the ratios, and how time and memory grow."""
-    print(f"{'data':>14} {'strata':>7} {'cKDTree CPU s':>14} {'ours':>6} {'ratio':>6} {'aim':>5}")
-    for name, values, records, variables, strata, aim in CASES:
-        theirs = _cost(THEIRS, values, records, variables, strata).cpu
-        ours = _cost(OURS, values, records, variables, strata).cpu
-        ratio = ours / theirs
-        print(f"{name:>14} {strata:>7,} {theirs:>14.2f} {ours:>6.2f} {ratio:>6.2f} {aim:>5}")
-    print(f"{'data':>14} {'strata':>7} {'records':>14} {'CPU s':>6} {'µs each':>8} {'peak MB':>8}")
-    for name, values, records, variables, strata in GROWTH:
-        one = _cost(OURS, values, records, variables, strata)
-        each = one.cpu / records * 1e6
-        print(
-            f"{name:>14} {strata:>7,} {records:>14,} {one.cpu:>6.2f} {each:>8.2f} {one.peak:>8.0f}"
-        )
+ROWS = [
+    Row(
+        f"centroids, {name}, {variables} variables, {strata:,} strata, {records:,} records",
+        OURS,
+        THEIRS,
+        "one scipy cKDTree per stratum",
+        SETUP.format(values=values, records=records, variables=variables, strata=strata),
+        goal=goal,
+        repeats=3 if records < LARGE else 1,
+        quick=records <= QUICK,
+    )
+    for name, values, records, variables, strata, goal in CASES
+]
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))

@@ -8,9 +8,8 @@ noise, and the new frame.
 
 from __future__ import annotations
 
-from benchmarks.cost import Cost, cost
+from benchmarks.rows import Row, compare
 
-SIZES = (100_000, 1_000_000, 10_000_000)
 BOUND, BOUND_FROM = 20.0, 1_000_000
 
 SETUP = """
@@ -44,35 +43,26 @@ step = sf.methods.Noise(variables=["x"], variance_share=0.1)
 step.apply(data.take(np.arange(100_000)), key=key)
 """
 REPEAT = {100_000: 10, 1_000_000: 3, 10_000_000: 1}
-WORK = {
-    "numpy": "numpy()",
-    "normal": "draw('normal')",
-    "laplace": "draw('laplace')",
-    "method": "step.apply(data, key=key)",
-}
-
-
-def main() -> None:
-    """Print the ratios, and how they grow; fail above the bound."""
-    heads = ["records", "numpy ns", "normal ns", "ratio", "laplace", "method ns", "peak MB"]
-    print(" ".join(f"{head:>10}" for head in heads))
-    worst = 0.0
-    for records in SIZES:
-        setup, times = SETUP.format(records=records), REPEAT[records]
-        found: dict[str, Cost] = {
-            name: cost(f"for _ in range({times}): {work}", setup=setup, repeats=2)
-            for name, work in WORK.items()
-        }
-        each = {name: one.cpu / times / records * 1e9 for name, one in found.items()}
-        ratio, other = (each[name] / each["numpy"] for name in ("normal", "laplace"))
-        if records >= BOUND_FROM:
-            worst = max(worst, ratio)
-        print(
-            f"{records:>10,} {each['numpy']:>10.1f} {each['normal']:>10.1f} {ratio:>10.2f} "
-            f"{other:>10.2f} {each['method']:>10.1f} {found['method'].peak:>10.0f}"
-        )
-    print(f"at most {BOUND:g} times numpy from a million on: {'yes' if worst <= BOUND else 'NO'}")
+WORKS = (
+    ("keyed normal noise", "draw('normal')", BOUND),
+    ("keyed Laplace noise", "draw('laplace')", None),
+    ("all of the method Noise", "step.apply(data, key=key)", None),
+)
+ROWS = [
+    Row(
+        f"{name}, {records:,} records",
+        f"for _ in range({times}): {work}",
+        f"for _ in range({times}): numpy()",
+        "numpy's PCG64",
+        SETUP.format(records=records),
+        goal=goal if records >= BOUND_FROM else None,
+        repeats=2,
+        quick=records == BOUND_FROM,
+    )
+    for records, times in REPEAT.items()
+    for name, work, goal in WORKS
+]
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 
-from benchmarks.cost import Cost, cost
+from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
 DOMAINS = (2, 72, 5, 7, 16, 41, 7, 2, 14, 10, 3, 4, 2, 6, 5)
 """Values per variable; the first nine are those of Adult."""
@@ -41,39 +42,25 @@ OURS = "peers(codes)"
 OURS_Q = "peers(codes, q=0.05)"
 
 
-def line(
-    name: str, data: str, *, goal: int | None = None, work: str = OURS, repeats: int = 3
-) -> Cost:
-    """Measure and print one comparison."""
-    setup = SETUP.format(data=data)
-    theirs, ours = (
-        cost(PANDAS, setup=setup, repeats=repeats),
-        cost(work, setup=setup, repeats=repeats),
-    )
-    ratio = f"{ours.cpu / theirs.cpu:.1f}" + (f" (goal {goal})" if goal else "")
-    print(
-        f"{name:<36} {theirs.cpu:>9.3f} {ours.cpu:>9.3f} {ratio:>16} {ours.peak:>8.0f}", flush=True
-    )
-    return ours
+ROWS = [
+    *(
+        Row(name, work, PANDAS, "one pandas groupby", SETUP.format(data=data), goal=goal,
+            repeats=3, quick=True)
+        for folder in filter(None, [os.environ.get("SFUMATO_DATA")])
+        for data in [ADULT.format(path=f"{folder}/adult.csv")]
+        for name, work, goal in (
+            ("peers of Adult, 9 variables", OURS, 40),
+            ("peers of Adult, with PoAC(0.05)", OURS_Q, 120),
+        )
+    ),
+    Row(
+        "peers, 10 variables, 1,000,000 records", OURS, PANDAS, "one pandas groupby",
+        SETUP.format(data=DRAWN.format(records=1_000_000, variables=10, domains=DOMAINS)), goal=80,
+    ),
+]  # fmt: skip
 
 
 def main() -> None:
-    """Print the ratios to the baseline, then how cost grows with records and variables."""
-    print(f"{'':<36} {'pandas s':>9} {'ours s':>9} {'ratio':>16} {'peak MB':>8}")
-    if folder := os.environ.get("SFUMATO_DATA"):
-        adult = ADULT.format(path=f"{folder}/adult.csv")
-        ours = line("Adult, 9 variables", adult, goal=40, repeats=5)
-        line("Adult, with PoAC(0.05)", adult, goal=120, work=OURS_Q, repeats=5)
-        print(
-            "The paper took 4000 CPU minutes for the first; "
-            f"this is {240_000 / ours.cpu:,.0f} times less."
-        )
-    large = DRAWN.format(records=1_000_000, variables=10, domains=DOMAINS)
-    line("1,000,000 records, 10 variables", large, goal=80, repeats=1)
-    grow()
-
-
-def grow() -> None:
     """Cost per record and combination, which n * 2^m says is constant at most."""
     print(f"\n{'records':>9} {'variables':>9} {'ours s':>9} {'ns per n 2^m':>13} {'peak MB':>8}")
     for records, variables in [(20_000, m) for m in (6, 9, 12, 15)] + [(80_000, 12), (320_000, 9)]:
@@ -87,4 +74,5 @@ def grow() -> None:
 
 
 if __name__ == "__main__":
+    list(compare(ROWS))
     main()

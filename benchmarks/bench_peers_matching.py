@@ -8,7 +8,7 @@ is the worst.
 
 from __future__ import annotations
 
-from benchmarks.cost import Cost, cost
+from benchmarks.rows import Row, compare
 
 SIZES = (5_000, 10_000, 20_000)
 LARGE = (40_000, 80_000, 160_000)
@@ -47,29 +47,31 @@ PAIRS = "peers(data, q=0.01)"
 SAMPLE = "peers(data, individuals=1000)"
 
 
-def main() -> None:
-    """Print the ratios, and how the work grows."""
-    print(f"{'records':>8} {'k-d tree':>9} {'numpy':>7} {'ours':>7} {'by tree':>8} {'by numpy':>9}"
-          f" {'growth':>7} {'every pair':>11} {'1000 drawn':>11} {'peak MB':>8}")  # fmt: skip
-    before: Cost | None = None
-    for records in (*SIZES, *LARGE):
-        setup = SETUP.format(records=records)
-        tree, ours = cost(TREE, setup=setup), cost(OURS, setup=setup)
-        sample = cost(SAMPLE, setup=setup)
-        grown = f"{ours.cpu / before.cpu:.2f}" if before else ""
-        slow = pairs = by_numpy = ""
-        if records in SIZES:
-            numpy = cost(NUMPY, setup=setup)
-            slow, by_numpy = f"{numpy.cpu:.2f}", f"{ours.cpu / numpy.cpu:.2f}"
-            pairs = f"{cost(PAIRS, setup=setup).cpu:.2f}"
-        print(
-            f"{records:>8,} {tree.cpu:>9.2f} {slow:>7} {ours.cpu:>7.2f} "
-            f"{ours.cpu / tree.cpu:>8.2f} {by_numpy:>9} {grown:>7} {pairs:>11} "
-            f"{sample.cpu:>11.2f} {ours.peak:>8.0f}",
-            flush=True,
+ROWS = [
+    *(
+        Row(
+            f"peers within tolerances, {records:,} records",
+            OURS,
+            TREE,
+            "one scipy cKDTree",
+            SETUP.format(records=records),
+            quick=records == SIZES[0],
         )
-        before = ours
+        for records in (*SIZES, *LARGE)
+    ),
+    *(
+        Row(
+            f"peers within tolerances, {words}, {records:,} records",
+            work,
+            NUMPY,
+            "numpy pair by pair",
+            SETUP.format(records=records),
+        )
+        for records in SIZES
+        for words, work in (("all", OURS), ("every pair", PAIRS), ("1,000 drawn", SAMPLE))
+    ),
+]
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))

@@ -6,9 +6,8 @@ process of its own; ours includes drawing the figure and writing it.
 
 from __future__ import annotations
 
-import sys
-
 from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
 RECORDS = 10_000_000
 POINTS = 1_000_000
@@ -26,7 +25,7 @@ Figure().savefig(io.BytesIO(), format="svg")
 """
 WARM = "sf.plots.{kind}(few, {of}).svg()\n"
 """Compilers and fonts are loaded once in a session."""
-ROWS = {
+FIGURES = {
     "histogram": ('"x"', "np.histogram(x, 30)"),
     "heatmap": ('"x", "y"', "np.histogram2d(x, y, 30)"),
     "contour": ('"x", "y"', "np.histogram2d(x, y, 30)"),
@@ -34,27 +33,30 @@ ROWS = {
 }
 
 
-def main(records: int = RECORDS, points: int = POINTS) -> None:
-    """Print CPU seconds, ratios and memory."""
-    print(
-        f"{'plot':>22} {'records':>11} {'NumPy CPU s':>12} {'ours':>6} {'ratio':>6} {'peak MB':>8}"
+ROWS = [
+    Row(
+        f"{kind}, {records:,} records",
+        f"sf.plots.{kind}(frame, {of}).svg()",
+        baseline,
+        "NumPy's bare counts",
+        SETUP.format(records=records) + WARM.format(kind=kind, of=of),
+        their_setup=SETUP.format(records=records),
+        quick=records < RECORDS,
     )
-    for kind, (of, baseline) in ROWS.items():
-        setup = SETUP.format(records=records)
-        theirs = cost(baseline, setup=setup)
-        warm = setup + WARM.format(kind=kind, of=of)
-        ours = cost(f"sf.plots.{kind}(frame, {of}).svg()", setup=warm)
-        print(
-            f"{kind:>22} {records:>11,} {theirs.cpu:>12.2f} {ours.cpu:>6.2f} "
-            f"{ours.cpu / theirs.cpu:>6.2f} {ours.peak:>8.0f}"
-        )
-    setup = SETUP.format(records=points) + 'sf.plots.scatter(frame.head(30_000), "x", "y")\n'
+    for records in (POINTS, RECORDS)
+    for kind, (of, baseline) in FIGURES.items()
+]
+
+
+def main() -> None:
+    """Scatter plots, which have no baseline."""
+    setup = SETUP.format(records=POINTS) + 'sf.plots.scatter(frame.head(30_000), "x", "y")\n'
     for protection in ("deterministic", "noise"):
         made = f'sf.plots.scatter(frame, "x", "y", protection="{protection}").svg()'
         ours = cost(made, setup=setup)
-        name = f"scatter, {protection}"
-        print(f"{name:>22} {points:>11,} {'':>12} {ours.cpu:>6.2f} {'':>6} {ours.peak:>8.0f}")
+        print(f"scatter, {protection}, {POINTS:,} records: {ours.cpu:.2f} CPU s {ours.peak:.0f} MB")
 
 
 if __name__ == "__main__":
-    main(*(int(one) for one in sys.argv[1:]))
+    list(compare(ROWS))
+    main()

@@ -6,7 +6,7 @@ and fits. The last two columns are with the null distribution by 50 permutations
 
 from __future__ import annotations
 
-from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
 SIZES = (10_000, 100_000, 1_000_000)
 
@@ -55,23 +55,21 @@ u = float(np.mean((fitted.mu - 0.5) ** 2))
 """
 
 
-def main() -> None:
-    """Print the ratios, and how they grow."""
-    print(
-        f"{'records':>10} {'GLM CPU s':>10} {'MB':>6} {'ours':>7} {'MB':>6} {'ratio':>6} "
-        f"{'with null':>10} {'ratio':>6}"
+ROWS = [
+    Row(
+        f"propensity, {words}, {records:,} records",
+        MEASURE.format(permutations=permutations),
+        GLM,
+        "one GLM of statsmodels",
+        OURS.format(records=records),
+        their_setup=THEIRS.format(records=records),
+        repeats=2,
+        quick=records == SIZES[0],
     )
-    for records in SIZES:
-        theirs = cost(GLM, setup=THEIRS.format(records=records), repeats=2)
-        setup = OURS.format(records=records)
-        alone = cost(MEASURE.format(permutations=0), setup=setup, repeats=2)
-        null = cost(MEASURE.format(permutations=50), setup=setup)
-        print(
-            f"{records:>10,} {theirs.cpu:>10.2f} {theirs.peak:>6.0f} {alone.cpu:>7.2f} "
-            f"{alone.peak:>6.0f} {alone.cpu / theirs.cpu:>6.2f} {null.cpu:>10.2f} "
-            f"{null.cpu / theirs.cpu:>6.2f}"
-        )
+    for records in SIZES
+    for words, permutations in (("no null distribution", 0), ("50 permutations", 50))
+]
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))

@@ -73,6 +73,23 @@ def _measure(records: int, libraries: float | None) -> float:
     return sum(peaks)
 
 
+def try_the_plan(folder: Path, file: str) -> None:
+    """Start a studio, open a file, take every suggestion, try the plan once, and stop."""
+    with tempfile.TemporaryDirectory() as sessions:
+        studio = start_studio(Path(sessions) / "kept", folder)
+        try:
+            studio.enter()
+            session = studio.begin("empty")
+            studio.post(f"{session}/data/open", {"path": str(folder / file)})
+            _accept_suggestions(studio, session)
+            _wait(studio, session, "protect")
+            answer = studio.post(f"{session}/protect/try")
+            assert answer.status in (200, 303), answer.text  # noqa: S101 - it was tried
+            _wait(studio, session, "protect")
+        finally:
+            stop_studio(studio)
+
+
 def _click_through(studio: RunningStudio, session: str, records: int | None) -> None:
     """Click on every page twice; the times are printed where the number of records is given."""
     base = statistics.median(_click(studio, "/")[0] for _ in range(5))

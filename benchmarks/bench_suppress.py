@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 import sfumato as sf
-from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
 SIZES = (125_000, 250_000, 500_000, 1_000_000)
 
@@ -56,7 +56,21 @@ def _blanked(frame: pl.DataFrame, names: list[str], k: int) -> pl.DataFrame:
     return frame.with_columns(pl.when(company).then(pl.col(name)).alias(name) for name in names)
 
 
-def adult() -> None:
+ROWS = [
+    Row(
+        f"local suppression, missing as {missing}, {records:,} records",
+        OURS.format(missing=missing),
+        NAIVE,
+        "blanking whole records in polars",
+        SETUP.format(records=records, missing=missing),
+        quick=records == SIZES[0],
+    )
+    for records in SIZES
+    for missing in ("value", "wildcard")
+]
+
+
+def main() -> None:
     """Cells blanked in the 30,162 records of Adult, by eight variables."""
     folder = os.environ.get("SFUMATO_DATA")
     if not folder:
@@ -74,20 +88,6 @@ def adult() -> None:
             print(f"{k:>3} {way:>20} {blank:>8,} {blank / cells['wholly']:>10.3f}")
 
 
-def main() -> None:
-    """Print the cells, then the ratios of time and how they grow."""
-    adult()
-    print(f"{'records':>10} {'missing':>9} {'wholly CPU s':>13} {'ours':>7} {'ratio':>6} {'MB':>6}")
-    for records in SIZES:
-        for missing in ("value", "wildcard"):
-            setup = SETUP.format(records=records, missing=missing)
-            naive = cost(NAIVE, setup=setup)
-            ours = cost(OURS.format(missing=missing), setup=setup)
-            print(
-                f"{records:>10,} {missing:>9} {naive.cpu:>13.2f} {ours.cpu:>7.2f} "
-                f"{ours.cpu / naive.cpu:>6.1f} {ours.peak:>6.0f}"
-            )
-
-
 if __name__ == "__main__":
+    list(compare(ROWS))
     main()

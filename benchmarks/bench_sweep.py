@@ -6,8 +6,9 @@ of the same size with numpy, without strata or shapes.
 
 from __future__ import annotations
 
-from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
+SIZES = (500, 5_000, 50_000)
 SETUP = """
 import numpy as np
 import polars as pl
@@ -36,22 +37,16 @@ NORMALS = "np.random.default_rng(1).multivariate_normal(np.zeros(4), covariance,
 DRAW = "draw.draw(100 * records)"
 
 
-def main() -> None:
-    """Print the ratios, and how they grow."""
-    print(f"{'records':>8} {'loop CPU s':>11} {'sweep':>7} {'ratio':>6}", end="   ")
-    print(f"{'normals':>8} {'cohort':>7} {'ratio':>6} {'peak MB':>8}")
-    for records in (500, 5_000, 50_000):
-        setup = SETUP.format(records=records)
-        loop, ours = (cost(work, setup=setup, repeats=2) for work in (LOOP, SWEEP))
-        normals, drawn = (cost(work, setup=setup, repeats=2) for work in (NORMALS, DRAW))
-        print(
-            f"{records:>8,} {loop.cpu:>11.2f} {ours.cpu:>7.2f} {ours.cpu / loop.cpu:>6.2f}", end=""
-        )
-        print(
-            f"   {normals.cpu:>8.2f} {drawn.cpu:>7.2f} {drawn.cpu / normals.cpu:>6.2f} "
-            f"{drawn.peak:>8.0f}"
-        )
+ROWS = [
+    Row(f"{name}, {records:,} records", ours, theirs, baseline, SETUP.format(records=records),
+        repeats=2, quick=records == SIZES[0])
+    for name, ours, theirs, baseline in (
+        ("sweep", SWEEP, LOOP, "a bare loop over the same runs"),
+        ("simulated cohorts", DRAW, NORMALS, "numpy's correlated normals"),
+    )
+    for records in SIZES
+]  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))

@@ -6,6 +6,7 @@ The baseline, pandas.crosstab, counts and does nothing else.
 from __future__ import annotations
 
 from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
 RECORDS = (1_000_000, 3_000_000, 10_000_000)
 SIZES = ((5, 5), (20, 20), (50, 50), (5, 5, 5), (10, 10, 10))
@@ -54,22 +55,60 @@ sys.stderr.write(f"{layer.sensitive.sum()} {hidden.sum()}\\n")
 """
 
 
-def main() -> None:
-    """Print the ratios and the times."""
-    print(f"{'records':>11} {'pandas CPU s':>13} {'polars in':>10} {'ratio':>6} {'pandas in':>10} "
-          f"{'ratio':>6} {'peak MB':>8}")  # fmt: skip
-    for records in RECORDS:
-        setup = SETUP.format(records=records)
-        theirs, ours, other = (cost(one, setup=setup) for one in (PANDAS, OURS, OURS_PANDAS))
-        print(
-            f"{records:>11,} {theirs.cpu:>13.2f} {ours.cpu:>10.2f} {ours.cpu / theirs.cpu:>6.2f} "
-            f"{other.cpu:>10.2f} {other.cpu / theirs.cpu:>6.2f} {ours.peak:>8.0f}"
+COLD = """
+from scipy.optimize import linprog
+def attack_coldly():
+    ends = []
+    hidden = np.flatnonzero(np.isnan(shown))
+    sums = lattice.sums[:, hidden]
+    right = -(lattice.sums @ np.nan_to_num(shown))
+    for at in range(len(hidden)):
+        for sign in (1.0, -1.0):
+            aim = np.zeros(len(hidden))
+            aim[at] = sign
+            ends.append(sign * linprog(aim, A_eq=sums, b_eq=right, method="highs").fun)
+    return np.array(ends)
+from sfumato.outputs.tables.attack import compute_feasibility_intervals
+shown = np.where(rng.random(lattice.cells) < 0.4, np.nan, counts)
+shown[-1] = counts[-1]
+compute_feasibility_intervals(Lattice((2,)), np.array([np.nan, np.nan, 23.0]))
+"""
+ROWS = [
+    *(
+        Row(
+            f"crosstab from {kind}, {records:,} records",
+            work,
+            PANDAS,
+            "pandas.crosstab",
+            SETUP.format(records=records),
+            quick=records == RECORDS[0],
         )
-    print(f"\n{'size':>11} {'search CPU s':>13}")
+        for records in RECORDS
+        for kind, work in (("polars", OURS), ("pandas", OURS_PANDAS))
+    ),
+    *(
+        Row(
+            f"attack on a table of {' x '.join(map(str, sizes))}, 40 % hidden",
+            "compute_feasibility_intervals(lattice, shown)",
+            "attack_coldly()",
+            "two linprog for each cell",
+            CELLS.format(sizes=sizes) + COLD,
+            goal=0.08,
+            quick=sizes == (20, 20),
+        )
+        for sizes in ((20, 20), (8, 8, 8))
+    ),
+]
+
+
+def main() -> None:
+    """What the search for cells to hide costs, by size."""
+    print(f"{'size':>11} {'search CPU s':>13}")
     for sizes in SIZES:
         found = cost(SEARCH, setup=CELLS.format(sizes=sizes))
         print(f"{' x '.join(map(str, sizes)):>11} {found.cpu:>13.2f}")
 
 
 if __name__ == "__main__":
+    list(compare(ROWS))
     main()

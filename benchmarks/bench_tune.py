@@ -6,8 +6,9 @@ all of them; besides, it measures the data without protection, and its recommend
 
 from __future__ import annotations
 
-from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
+SIZES = (500, 4_000)
 SETUP = """
 import numpy as np
 import sfumato as sf
@@ -29,17 +30,20 @@ TUNE = 'tune(data, plan, space={"k": ks}, workers=1)'
 TWO = 'tune(data, plan, space={"k": ks}, workers=2)'
 
 
-def main() -> None:
-    """Print the ratios, and how they grow."""
-    print(f"{'records':>8} {'sweep CPU s':>12} {'tune':>7} {'ratio':>6} {'two workers':>12}")
-    for records in (500, 4_000):
-        setup = SETUP.format(records=records)
-        theirs, ours, two = (cost(work, setup=setup, repeats=2) for work in (SWEEP, TUNE, TWO))
-        print(
-            f"{records:>8,} {theirs.cpu:>12.2f} {ours.cpu:>7.2f} {ours.cpu / theirs.cpu:>6.2f} "
-            f"{two.cpu / theirs.cpu:>12.2f}"
-        )
+ROWS = [
+    Row(
+        f"search, {workers}, {records:,} records",
+        work,
+        SWEEP,
+        "sf.sweep over the same candidates",
+        SETUP.format(records=records),
+        repeats=2,
+        quick=records == SIZES[0],
+    )
+    for records in SIZES
+    for workers, work in (("one worker", TUNE), ("two workers", TWO))
+]
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))

@@ -6,7 +6,7 @@ values, then with eleven that single out everybody: so many classes take the mos
 
 from __future__ import annotations
 
-from benchmarks.cost import cost
+from benchmarks.rows import Row, compare
 
 SIZES = (100_000, 300_000, 1_000_000)
 KNOWN = ["sex", "region", "ethnicity", "education", "marital_status", "children", "household_size"]
@@ -28,22 +28,21 @@ PANDAS = "table.groupby(known, dropna=False, observed=True).size()"
 OURS = "sf.risk.Uniqueness(known=known).measure(data)"
 
 
-def main() -> None:
-    """Print the ratios, and how they grow."""
-    print(f"{'':>21} {'CPU s':^21} {'peak MB':^21}")
-    header = "".join(f"{'pandas':>8} {'ours':>6} {'ratio':>6}" for _ in range(2))
-    print(f"{'variables':>10} {'records':>10}{header}")
-    for known in (KNOWN, EVERYTHING):
-        for records in SIZES:
-            setup = SETUP.format(records=records, known=known)
-            theirs = cost(PANDAS, setup=setup, repeats=2)
-            ours = cost(OURS, setup=setup, repeats=2)
-            print(
-                f"{len(known):>10} {records:>10,}"
-                f"{theirs.cpu:>8.2f} {ours.cpu:>6.2f} {ours.cpu / theirs.cpu:>6.2f}"
-                f"{theirs.peak:>8.0f} {ours.peak:>6.0f} {ours.peak / theirs.peak:>6.2f}"
-            )
+ROWS = [
+    Row(
+        f"uniqueness, {len(known)} variables, {records:,} records",
+        OURS,
+        PANDAS,
+        "one pandas groupby",
+        SETUP.format(records=records, known=known),
+        goal=2,
+        repeats=2,
+        quick=records == SIZES[0],
+    )
+    for known in (KNOWN, EVERYTHING)
+    for records in SIZES
+]
 
 
 if __name__ == "__main__":
-    main()
+    list(compare(ROWS))
