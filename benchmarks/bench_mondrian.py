@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.discharges import coded, discharges
 from sfumato.kernels.clustering.clusters import bound_t, find_ranges, origin_order, spread_order
 from sfumato.kernels.clustering.mondrian import mondrian
-from sfumato.kernels.clustering.closeness import Rule
+from sfumato.kernels.clustering.closeness import ClosenessRule
 frame = discharges({records})
 codes, values = coded(frame)
 charge = frame["charge"].to_numpy()
@@ -28,7 +28,7 @@ def s4(rows): return find_ranges(codes[rows], *spread_order(codes[rows], charge[
 def plain(rows): return mondrian(codes[rows], {k}, ordered=numeric)
 def levels(rows): return mondrian(codes[rows], {k}, ordered=nominal)
 def close(rows):
-    rule = Rule("ordered", bound_t(len(codes[rows]), {k}))
+    rule = ClosenessRule("ordered", bound_t(len(codes[rows]), {k}))
     return mondrian(codes[rows], {k}, ordered=numeric, sensitive=charge[rows], rules=[rule])
 {work}(some)
 with open("/proc/self/clear_refs", "w") as file:
