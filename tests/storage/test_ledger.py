@@ -20,7 +20,7 @@ import sfumato as sf
 from sfumato.errors import ReleaseError, RepeatedReleaseWarning, TargetError
 from sfumato.plan import Writing
 from sfumato.randomness import Key
-from sfumato.storage.fingerprint import are_same_records, sketch_variables
+from sfumato.storage.fingerprint import Fingerprint, take_fingerprint
 from sfumato.storage.ledger import Ledger, find_default_folder
 
 KEY = sf.Key(bytes(range(32)))
@@ -152,8 +152,8 @@ def test_a_writer_that_died_left_nothing_that_counts(tmp_path):
     folder = write(people(seed=4), tmp_path / "three", plan(2))
     entries = book.read()
     book._write([replace(e, pending=True) if e.folder == str(folder) else e for e in entries])
-    found = book.find_same_records(sf.Dataset(people(seed=4)))
-    assert [e.folder for e in found] == [str(folder)]
+    found = book.compare_people(sf.Dataset(people(seed=4)))
+    assert [e.folder for e, likeness in found if likeness == "same"] == [str(folder)]
 
 
 def write_at_once(number, place, ledger):
@@ -204,13 +204,30 @@ def test_what_nobody_has_is_forgotten_for_a_reason(tmp_path):
     assert Ledger().get(1).state.startswith("forgotten: never passed on")
 
 
-def test_what_is_overwritten_counts_no_more(tmp_path):
+def test_what_is_overwritten_counts_until_it_is_forgotten_with_a_reason(tmp_path):
+    """Month after month into one folder: whoever got the first copies has them."""
     write(people(), tmp_path / "one", plan(8))
     held = plan(3, targets={"k.min": 10})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with pytest.raises(TargetError, match="together with 'one'"):
         write(people(), tmp_path / "one", held, overwrite=True)
-    assert [entry.state for entry in Ledger().read()] == ["overwritten by 2", "counts"]
+    accepted = plan(8, release={"accept_composition": "a test", "title": "another"})
+    write(people(), tmp_path / "one", accepted, overwrite=True)
+    # The very same cells show nothing new, so the second is no release of its own.
+    write(people(), tmp_path / "one", plan(4, release={"accept_composition": "x"}), overwrite=True)
+    states = [entry.state for entry in Ledger().read()]
+    assert states == ["counts; overwritten by 2", "counts; overwritten by 3", "counts"]
+    kept = list((Ledger().folder / "overwritten").iterdir())
+    assert len(kept) == 2
+    for path in (Ledger().folder / "overwritten").rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    # It is measured, not only known: all that was there is kept in the ledger.
+    with pytest.raises(TargetError, match=r"release 1 of the ledger.*it is") as caught:
+        write(people(), tmp_path / "two", held)
+    assert "gone" not in str(caught.value)
+    for number in (1, 2, 3):
+        Ledger().forget(number, "never passed on")
+    assert not list((Ledger().folder / "overwritten").iterdir())
+    assert write(people(), tmp_path / "two", held)
 
 
 def test_a_folder_that_was_moved_is_found_beside_the_new_one(tmp_path):
@@ -298,9 +315,18 @@ def test_records_told_apart_otherwise_under_the_same_key_are_refused(tmp_path):
 BOOK = Key(bytes(32))
 
 
+def compare(*tables: pl.DataFrame, schema: Any = None) -> str:
+    """Whether two files are of the same people; as the ledger writes it down and reads it again."""
+    first, second = (
+        take_fingerprint(sf.Dataset(frame, sf.Schema(schema or {})), BOOK) for frame in tables
+    )
+    likeness = Fingerprint.from_plain(json.loads(json.dumps(first.plain()))).compare(second)
+    assert likeness == second.compare(first)
+    return likeness
+
+
 def same(first: pl.DataFrame, second: pl.DataFrame) -> bool:
-    sketches = [sketch_variables(sf.Dataset(frame), BOOK) for frame in (first, second)]
-    return are_same_records(*sketches)
+    return compare(first, second) == "same"
 
 
 @settings(max_examples=30)
@@ -369,15 +395,99 @@ def test_the_same_people_with_new_identifiers_are_recognised(how):
     assert same(again.with_columns(id="K" + pl.int_range(pl.len()).cast(pl.String)), frame)
 
 
-def test_numbers_that_stayed_with_the_people_still_tell():
-    """P001 to P400 with another number of theirs: the cells must decide."""
+def test_running_numbers_alone_prove_nothing():
+    """P001 to P400 with another number of theirs: of the same people or not, nobody can tell."""
     first, second = (
         make_survey(records, 1)
         .select(id="P" + pl.int_range(pl.len()).cast(pl.String), paid=pl.col("paid"))
         .with_columns(pl.col("paid") * factor)
         for records, factor in ((400, 1.0), (390, 1.08))
     )
-    assert same(first, second)
+    assert compare(first, second) == compare(first, second, schema={"id": "direct"}) == "unknown"
+
+
+def test_a_number_that_stands_in_all_rows_of_a_person_tells(tmp_path):
+    """Everybody but one, with another k: rows of one patient are one person's."""
+    draw = np.random.default_rng(8)
+    patients = draw.choice(10**6, 200, replace=False).repeat(4)
+    visits = pl.DataFrame({"patient": patients, "ward": draw.integers(0, 5, 800)})
+    others = visits.with_columns(pl.col("patient") + 10**6)
+    schema = {"patient": "person", "ward": "quasi"}
+    assert compare(visits, visits[4:].sample(fraction=1, shuffle=True), schema=schema) == "same"
+    assert compare(visits, others, schema=schema) == "others"
+
+
+def test_the_identifier_of_a_wide_file_is_looked_at_whatever_its_name():
+    draw = np.random.default_rng(8)
+    answers = {f"a{number:03}": draw.integers(0, 3, 300) for number in range(200)}
+    ids = [f"z{number}" for number in draw.choice(10**6, 300, replace=False)]
+    first = pl.DataFrame({**answers, "zz": ids})
+    second = first.with_columns(pl.col("^a.*$").reverse())[20:]
+    schema = {"zz": sf.Column(role="direct", identity=True)}
+    assert compare(first, second, schema=schema) == "same"
+    # Without it whole records tell, over all variables.
+    assert compare(first.drop("zz"), first.drop("zz")[20:]) == "same"
+    others = pl.DataFrame({name: draw.integers(0, 3, 300) for name in answers})
+    assert compare(first.drop("zz"), others) == "others"
+
+
+@pytest.mark.parametrize("records", [60, 400])
+def test_two_studies_that_number_their_people_alike_are_others(records):
+    """P0000, P0001, ...: the numbers agree, and nothing else does."""
+    number = pl.format("P{}", pl.int_range(records).cast(pl.String).str.zfill(4))
+    schema = {"id": "direct"}
+    for seed in range(4):
+        first, second = (
+            make_survey(records, 10 * seed + year).with_columns(
+                id=number, region=pl.Series(np.random.default_rng(seed + year).choice(5, records))
+            )
+            for year in (0, 1)
+        )
+        assert compare(first, second, schema=schema) == "others"
+        assert compare(first, second, schema={**schema, "sex": "quasi"}) == "others"
+        # The same people with most of what is known of them changed since.
+        again = first.with_columns(second["paid", "weight", "region"])[: records * 3 // 4]
+        assert compare(first, again, schema=schema) == "same"
+
+
+def test_people_whom_nothing_tells_apart_turn_a_light_amber(tmp_path):
+    draw = np.random.default_rng(2)
+    few = pl.DataFrame({"sex": draw.choice(["f", "m"], 500), "smokes": draw.choice([0, 1], 500)})
+    assert compare(few, few[1:]) == "unknown"
+    assert compare(few, few.select(city=pl.col("sex") + "x")) == "others"
+    how = sf.Plan(
+        schema={"sex": "quasi", "smokes": "sensitive"},
+        targets={"k.min": 5},
+        release=Writing(format="csv", accept_attacks="a test"),
+    )
+    colours = []
+    for name, frame in (("one", few), ("two", few[1:])):
+        folder = write(frame, tmp_path / name, how)
+        record = json.loads((folder / "custody" / "custody.json").read_text())
+        colours.append(record["lights"]["targets"])
+    told = [any("nothing in these data tells" in line for line in c["reasons"]) for c in colours]
+    assert told == [False, True]
+    assert colours[1]["colour"] == "amber"
+
+
+def test_noise_drawn_again_and_again_is_refused_by_what_is_left_of_it(tmp_path):
+    """Six keys: nothing of k is missed, and the noise is averaged away."""
+    frame = people(400)
+    how = sf.Plan(
+        schema={**SCHEMA, "born": sf.Column(role="sensitive", kind="continuous")},
+        steps=[sf.methods.Drop(), sf.methods.Noise(variables=["born"], sd_share=0.5)],
+        release=Writing(format="csv", accept_attacks="a test"),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepeatedReleaseWarning)
+        write(frame, tmp_path / "0", how)
+        second = write(frame, tmp_path / "1", how, key=Key.new())
+        with pytest.raises(TargetError, match=r"noise_left at least 0.5 .*it is 0\.3"):
+            write(frame, tmp_path / "2", how, key=Key.new())
+    record = json.loads((second / "custody" / "custody.json").read_text())
+    light = record["lights"]["targets"]
+    assert light["colour"] == "amber"
+    assert any("of the variance of the noise in 'born' is left" in r for r in light["reasons"])
 
 
 @pytest.mark.parametrize("records", [100, 400, 3000])

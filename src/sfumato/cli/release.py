@@ -106,7 +106,8 @@ def protect(
         say("The key of the release that is overwritten is used again.")
     if overwrite and any((folder / MANIFEST).is_file() for folder in folders) and not no_ledger:
         say(
-            "What is overwritten counts as never passed on. If somebody has it, choose another OUT."
+            "What is overwritten still counts, since somebody may have it. If nobody has: "
+            "sfumato ledger forget."
         )
     place: Path | Literal[False] | None = False if no_ledger else ledger
     with progress(quiet=quiet or json) as tell, _say_what_was_kept():

@@ -46,6 +46,7 @@ _NUMBERS = (
 )
 _INVISIBLE = r"[\x{00AD}\x{200B}-\x{200F}\x{2060}\x{FEFF}]"
 _NUMBER = r"^[+-]?0*([0-9]+)(?:\.0*)?$"
+_CONTENT = "content of the record"
 
 
 class _Digests(NamedTuple):
@@ -111,6 +112,11 @@ class Identity:
     def basis(self) -> str:
         """Where the digests come from, in words."""
         return self._digests.basis
+
+    @property
+    def of_content(self) -> bool:
+        """Whether they come from all that a record holds, since nothing names it."""
+        return self.basis == _CONTENT
 
     @property
     def digests(self) -> Words:
@@ -271,7 +277,7 @@ def tell_apart(distinct: int, records: int) -> bool:
 def describe_basis(names: Sequence[str]) -> str:
     """Where an identity comes from, in words."""
     if not names:
-        return "content of the record"
+        return _CONTENT
     if len(names) == 1:
         return f"identifier '{names[0]}'"
     return f"identifiers {', '.join(map(repr, names))} together"

@@ -164,6 +164,20 @@ def put_folder_in_place(folder: Path, target: Path, *, overwrite: bool) -> None:
     _flush_to_disk(target.parent)
 
 
+def copy_privately(folder: Path, target: Path) -> None:
+    """Copy a folder so that only its owner can read it: all of it, or nothing."""
+    sibling = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        shutil.copytree(folder, sibling, symlinks=True, copy_function=shutil.copyfile)
+        for path in (sibling, *sibling.rglob("*")):
+            path.chmod(0o700 if path.is_dir() else PRIVATE, follow_symlinks=not path.is_symlink())
+        sibling.rename(target)
+    except BaseException:
+        shutil.rmtree(sibling, ignore_errors=True)
+        raise
+    _flush_to_disk(target.parent)
+
+
 def restore_former_folder(target: Path) -> None:
     """Give a folder that stepped aside its name back, where its successor never came."""
     aside = _name_aside(target)

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 
 NOT_ON_CLUSTER = "what it discloses together with others is measured in memory only."
+LEAST_NOISE = 0.5
+"""The share of the variance of noise that must be left together with earlier releases, unless the
+plan sets a target on it: two fresh draws leave half, and whoever adds a third averages them."""
+_NOISE_LEFT = "noise_left"
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +134,14 @@ def hold_composition(
             for name, item in measured.items()
         }
     verdict = judge(tuple(on_composition or targets), measures, measured)
+    if not any(find_number(target, measures) == (label, _NOISE_LEFT) for target in targets):
+        floor = judge(
+            (Target(name=f"{label}.{_NOISE_LEFT}", least=LEAST_NOISE),),
+            {label: measure},
+            {label: composed.evidence},
+        )
+        # Not there where it holds: the plan does not ask for it.
+        verdict = (*verdict, *(judgement for judgement in floor if not judgement.met))
     labels = ", ".join(release.label for release in earlier)
     together = [
         replace(item, under="; ".join(filter(None, [item.under, f"together with {labels}"])))

@@ -36,6 +36,10 @@ from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
 Colour = Literal["green", "amber", "red"]
 _ROOM = 0.06
 _LEDGER = "untouched"
+_LITTLE_LOST = 0.95
+"""The share of the noise that is left together with earlier releases below which that is said."""
+_FEW_MATCHED = 0.05
+"""The share of people whose rows are matched between releases above which that is said."""
 
 
 @dataclass(frozen=True)
@@ -407,4 +411,22 @@ def dim_lights(lights: Lights, facts: Mapping[str, Any]) -> Lights:
                      f"{facts['accepted']}")  # fmt: skip
     if barely:
         lines.append(f"{together}, these targets are barely met: {barely}.")
-    return replace(lights, targets=lights.targets.dim(lines))
+    if facts.get("noise_left", 1.0) < _LITTLE_LOST:
+        lines.append(
+            f"{together}, {facts['noise_left']:.0%} of the variance of the noise in "
+            f"'{facts['noise_variable']}' is left: whoever has all of them averages it."
+        )
+    attacks = []
+    if facts.get("matched_rows", 0.0) > _FEW_MATCHED:
+        attacks.append(
+            f"{together}, the rows of {facts['matched_rows']:.0%} of the people can be "
+            f"matched from one release to the next, by {facts['matched_by']}."
+        )
+    if unsure := facts.get("unsure"):
+        lines.append(
+            f"It may be of the same people as {', '.join(unsure)}: nothing in these data tells "
+            "people apart. If it is, measure both together (`earlier` in Python); what they give "
+            "away together is not known. A direct identifier in the data, which is dropped, would "
+            "tell."
+        )
+    return replace(lights, targets=lights.targets.dim(lines), attacks=lights.attacks.dim(attacks))

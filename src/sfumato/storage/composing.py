@@ -70,17 +70,19 @@ class Composing:
         finally:
             for number in numbers:
                 if is_file_with(target / MANIFEST, seal):
-                    _settle_entry(ledger, number, target, overwrite=overwrite, beside=numbers)
+                    # What it replaced lies where it was prepared.
+                    replaced = folder if overwrite else None
+                    _settle_entry(ledger, number, target, replaced=replaced, beside=numbers)
                 else:
                     ledger.remove(number)
 
 
 def _settle_entry(
-    ledger: Ledger, number: int, target: Path, *, overwrite: bool, beside: Collection[int]
+    ledger: Ledger, number: int, target: Path, *, replaced: Path | None, beside: Collection[int]
 ) -> None:
     """Note that a release is in place; where that fails, say that it is there all the same."""
     try:
-        ledger.settle(number, replaces=str(target) if overwrite else None, beside=beside)
+        ledger.settle(number, replaced=replaced, beside=beside)
     except OSError as error:
         raise ReleaseError(
             f"The release in '{target}' is complete, but the ledger in '{ledger.folder}' could not "
@@ -107,9 +109,13 @@ def hold_together(
     Nobody else writes a release meanwhile: two that are made at once would miss each other.
     """
     with nullcontext() if ledger is None else ledger.lock(progress):
-        earlier = {
+        found = {
             name: find_earlier(table, target, ledger) for name, table in release.tables.items()
         }
+        earlier = {
+            name: [item for item in items if not item.unsure] for name, items in found.items()
+        }
+        unsure = [item.label for items in found.values() for item in items if item.unsure]
         for name, table in release.tables.items():
             _require_same_basis(table, earlier[name])
             require_same_draws(table, target, earlier[name])
@@ -120,7 +126,8 @@ def hold_together(
             from sfumato.storage.tables import compose_persons
 
             facts, together = compose_persons(release, earlier, ledger)
-        facts = {"ledger": None if ledger is None else str(ledger.folder), **facts}
+        place = None if ledger is None else str(ledger.folder)
+        facts = {"ledger": place, "unsure": list(dict.fromkeys(unsure)), **facts}
         yield Composing(release, {**release.case.evidence, **together}, facts, ledger)
 
 
@@ -169,10 +176,13 @@ def _describe_earlier(earlier: FoundRelease) -> dict[str, Any]:
 
 
 def list_verdict(plan: Plan, composition: HeldComposition) -> dict[str, Any]:
-    """What was found of all releases together, for the custody record."""
+    """What was found of all releases together, for the custody record and the lights."""
+    details = composition.evidence.details
+    found = ("noise_left", "noise_variable", "matched_rows", "matched_by")
     return {
         "targets": [judgement.plain() for judgement in composition.verdict],
         "accepted": plan.release.accept_composition,
+        **{name: details[name] for name in found if name in details},
     }
 
 
@@ -244,7 +254,7 @@ def describe_entry(release: Release, ledger: Ledger, target: Path, seal: str) ->
         key_commitment=release.key.commitment,
         identity=original.identity.basis,
         records=ledger.digest_records(original),
-        sketches=ledger.sketch(original),
+        fingerprint=ledger.take_fingerprint(original),
         variables={
             name: {"role": entry["role"], "kind": entry["kind"]}
             for name, entry in manifest["variables"].items()

@@ -45,35 +45,44 @@ class FoundRelease:
     folder : where it lies, or lay.
     key_commitment, identity : of its key, and by what its records were told apart.
     entry : in the ledger; None where only its folder was found.
+    unsure : whether nothing tells if it is of the same people.
     """
 
     folder: Path
     key_commitment: str
     identity: str
     entry: Entry | None = None
+    unsure: bool = False
 
     @property
     def label(self) -> str:
         """How people call it."""
+        if self.entry is not None and self.entry.replaced_by is not None:
+            return f"release {self.entry.number} of the ledger, which was overwritten"
         return f"'{self.folder.name}'"
 
 
 def find_earlier(release: Release, target: Path, ledger: Ledger | None) -> list[FoundRelease]:
     """Releases of the same records: those in the ledger, and those in folders beside the target.
 
-    One that is about to be overwritten does not count: it is replaced.
+    Also those of which nothing tells whether they are (`unsure`). One that is about to be
+    overwritten counts, if the ledger knows it: somebody may have it.
     """
     if ledger is not None:
         _settle_pending(ledger)
     beside = dict(list_beside(target))
     moved = {str(record.get("manifest_sha256")): path for path, record in beside.items()}
     releases: list[FoundRelease] = []
-    for entry in [] if ledger is None else ledger.find_same_records(release.original):
+    for entry, likeness in [] if ledger is None else ledger.compare_people(release.original):
+        if likeness == "others" or ledger is None:
+            continue
         folder = Path(entry.folder)
         if not is_file_with(folder / MANIFEST, entry.manifest_sha256):
-            folder = moved.get(entry.manifest_sha256, folder)
-        if folder != target:
-            releases.append(FoundRelease(folder, entry.key_commitment, entry.identity, entry))
+            kept = ledger.find_overwritten(entry)
+            folder = moved.get(entry.manifest_sha256, kept if kept.exists() else folder)
+        releases.append(
+            FoundRelease(folder, entry.key_commitment, entry.identity, entry, likeness == "unknown")
+        )
     settled = set() if ledger is None else {entry.manifest_sha256 for entry in ledger.read()}
     mine = release.original.identity.total()
     for path, record in beside.items():
@@ -101,17 +110,21 @@ def _settle_pending(ledger: Ledger) -> None:
         remains = [path / MANIFEST for path in folder.parent.glob(f"{PARTIAL}*")]
         partial_digests = {sha256(path) for path in remains if is_plain_file(path)}
         if is_file_with(folder / MANIFEST, entry.manifest_sha256):
-            replaced = any(
-                known.folder == entry.folder and known.manifest_sha256 in partial_digests
-                for known in entries
+            replaced = next(
+                (
+                    path.parent
+                    for path in remains
+                    for known in entries
+                    if known.folder == entry.folder and is_file_with(path, known.manifest_sha256)
+                ),
+                None,
             )
             beside = [
                 known.number
                 for known in entries
                 if known.pending and known.manifest_sha256 == entry.manifest_sha256
             ]
-            replaced_folder = entry.folder if replaced else None
-            ledger.settle(entry.number, replaces=replaced_folder, beside=beside)
+            ledger.settle(entry.number, replaced=replaced, beside=beside)
         elif entry.manifest_sha256 in partial_digests:
             ledger.remove(entry.number)
 
@@ -176,7 +189,9 @@ def match_earlier(
         return rows
     if earlier.entry is None or ledger is None:
         return None
-    if not share_people(ledger.sketch(original), earlier.entry.sketches):
+    if not share_people(
+        ledger.take_fingerprint(original).sketches, earlier.entry.fingerprint.sketches
+    ):
         return None
     # A few numbers that were given to somebody else acquit nobody.
     raise ReleaseError("its people have other identifiers in the data of today.")

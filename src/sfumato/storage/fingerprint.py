@@ -1,17 +1,19 @@
 """Recognise the same records again, in another file, with other variables or a few more records.
 
 Question: were these people released before?
-Of every variable the ledger keeps a few keyed hashes of its values: those that are lowest, of all
-values that occur (a bottom-k sketch). Two files share about as many of their lowest hashes as they
-share values. A variable in which most values occur once, such as an identifier, a date of birth or
-a measurement, is shared by files of the same people and hardly by others.
+People come first: those who have an identifier are looked for by it, see `people`. Then, of every
+variable and of whole records, the ledger keeps a few keyed hashes of the values: those that are
+lowest, of all that occur (a bottom-k sketch). Two files share about as many of their lowest hashes
+as they share values. A variable in which most values are one person's, such as a patient number, a
+date of birth or a measurement, is shared by files of the same people and hardly by others. A number
+that stands in all rows of a patient is one person's: units are counted, not rows.
 
 Values that are counted through or evenly spaced, such as the numbers from 1 to n or the days of a
 year, tell nobody apart: other people have them too.
 
-Assumes: fewer than a tenth of the records in common, or variables in which values repeat so often
-that any two files share them, are not recognised. Nor is a variable that was recoded meanwhile: if
-most of those that tell people apart were, more than half of the records must be the same.
+Assumes: fewer than a tenth of the records in common are not recognised. Nor is a variable that was
+recoded meanwhile: if most of those that tell people apart were, more than half of the records must
+be the same. Where nothing tells people apart, the answer is "unknown", which turns a light amber.
 The hashes need the ledger's key: without it nobody can try out values.
 """
 
@@ -33,12 +35,16 @@ from sfumato.data.identity import digest
 from sfumato.engines import engine_for
 from sfumato.io import frames
 from sfumato.kernels.arrays import Words
-from sfumato.randomness import Key, encrypt
+from sfumato.randomness import Key, encrypt, fold_name
+from sfumato.schema import IDENTIFYING
+from sfumato.storage.people import PEOPLE, Likeness, PeopleSample, sample_people, spell
+from sfumato.units import Units
 
-_HASHES = 256
-"""Of each variable; an overlap is then known to about three hundredths."""
+_HASHES = PEOPLE
+"""Of each variable, as many as people are kept."""
 _VARIABLES = 128
-"""Variables that are looked at, so that a very wide file takes no minutes."""
+"""Variables that are looked at one by one, so that a very wide file takes no minutes: those that
+name people first. Whole records are looked at over all variables."""
 _TELLING = 0.5
 """A variable tells people apart if a value that somebody has is new more often than this."""
 _EXCESS = 0.1
@@ -50,6 +56,9 @@ _FILLED = 0.5
 """Whole numbers are dense if more of those between the least and the greatest occur."""
 _SPACED = 0.5
 """Values are regular if more of them than this have the same distance from the next."""
+_ALIKE = 0.5
+"""Share of the different records of one file that are in the other if both may be of the same
+people, where so many records are alike that nothing tells them apart."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +127,106 @@ class Sketch:
         return self.contains(other) > chance + margin
 
 
+@dataclass(frozen=True)
+class Fingerprint:
+    """By what the people of a file are recognised in another.
+
+    Parameters
+    ----------
+    people : those who have an identifier; None where nobody has, or they are not in memory.
+    records : whole records, without what names people.
+    sketches : by variable.
+    """
+
+    people: PeopleSample | None
+    records: Sketch
+    sketches: Mapping[str, Sketch]
+
+    def plain(self) -> dict[str, Any]:
+        """As it is written down."""
+        return {
+            "people": None if self.people is None else self.people.plain(),
+            "records": self.records.plain(),
+            "sketches": {name: sketch.plain() for name, sketch in self.sketches.items()},
+        }
+
+    @classmethod
+    def from_plain(cls, stored: Mapping[str, Any]) -> Fingerprint:
+        """As it was written down."""
+        people, sketches = stored["people"], stored["sketches"]
+        return cls(
+            None if people is None else PeopleSample.from_plain(people),
+            Sketch.from_plain(stored["records"]),
+            {name: Sketch.from_plain(sketch) for name, sketch in sketches.items()},
+        )
+
+    def compare(self, other: Fingerprint) -> Likeness:
+        """Whether two files are of the same people, or many of the same, or may be so.
+
+        Values that nobody else has speak first, then who has which number, then what is counted
+        through: there the cells of both must decide.
+        """
+        if share_people(self.sketches, other.sketches) or self._share_records(other):
+            return "same"
+        if self.people is not None and other.people is not None:
+            likeness = self.people.compare(other.people)
+            if likeness is not None:
+                return likeness
+        if share_numbers(self.sketches, other.sketches):
+            return "same"
+        return "unknown" if self._cannot_tell(other) else "others"
+
+    def _share_records(self, other: Fingerprint) -> bool:
+        """Whether whole records are shared that nobody else has."""
+        mine, theirs = self.records, other.records
+        told = all(side.is_telling() and not side.regular for side in (mine, theirs))
+        return told and mine.is_of_the_same(theirs)
+
+    def _cannot_tell(self, other: Fingerprint) -> bool:
+        """Whether nothing tells people apart, and the records of both files are alike."""
+        told = [*_list_telling(self.sketches).values(), *_list_telling(other.sketches).values()]
+        if any(not sketch.regular for sketch in told):
+            return False
+        return (
+            not (self.records.is_telling() and other.records.is_telling())
+            and self.records.contains(other.records) >= _ALIKE
+        )
+
+
+def take_fingerprint(data: Dataset, key: Key) -> Fingerprint:
+    """By what the people of some records are recognised elsewhere."""
+    sketches = sketch_variables(data, key)
+    if not frames.is_in_memory(data.frame):
+        return Fingerprint(None, Sketch(0, 1.0, ()), sketches)
+    named = (data.schema.person,) if data.schema.person is not None else data.identity.columns
+    has_number = {*named} <= {*data.columns} and not data.identity.of_content
+    people = None
+    if named and has_number:
+        regular = all(name in sketches and sketches[name].regular for name in named)
+        people = sample_people(data, named, key, regular=regular)
+    return Fingerprint(people, _sketch_records(data, key), sketches)
+
+
+def _sketch_records(data: Dataset, key: Key) -> Sketch:
+    """The sketch of whole records, less what names people: they may have been numbered anew."""
+    names = sorted(name for name in data.columns if data.schema[name].role not in IDENTIFYING)
+    if not names:
+        return Sketch(0, 1.0, ())
+    # By their folded names, so that a new spelling of a heading changes nothing.
+    columns = [data.column(name) for name in names]
+    plain = [c for c in columns if not c.dtype.is_nested() and c.dtype != pl.Object]
+    words = digest(spell(values).alias(fold_name(values.name)) for values in plain)
+    counts = _count_units(pl.Series(words[:, 0]), data.units)
+    telling = [values for values in plain if values.n_unique() > 1]
+    # The one number that differs may be counted through.
+    regular = len(telling) == 1 and _are_regular(telling[0].drop_nulls())
+    return _sketch_counts(counts, key.subkey("records"), regular=regular, dense=regular)
+
+
 def sketch_variables(data: Dataset, key: Key) -> dict[str, Sketch]:
     """The sketch of every variable of some records."""
     subkey = key.subkey("values of a variable")
-    names = sorted(data.columns)[:_VARIABLES]
+    names = _choose_variables(data)
     if not frames.is_in_memory(data.frame):
 
         def keep(batch: pl.DataFrame) -> list[_Kept]:
@@ -135,26 +240,42 @@ def sketch_variables(data: Dataset, key: Key) -> dict[str, Sketch]:
         )
         joined = reduce(join, parts)
         return {n: _estimate_sketch(kept) for n, kept in zip(names, joined, strict=True)}
-    return {name: _sketch(frames.get_column(data.frame, name), subkey) for name in names}
+    units = data.units
+    return {name: _sketch(frames.get_column(data.frame, name), units, subkey) for name in names}
 
 
-def _spell(values: pl.Series) -> pl.Series:
-    """Spelling and types change from export to export: 17, "17" and " 17" are one value."""
-    return frames.to_canonical_text(values).str.strip_chars().str.to_lowercase()
+def _choose_variables(data: Dataset) -> list[str]:
+    """What names people first, so that no number of a patient lies beyond the last that counts."""
+    schema = data.schema
+
+    def rank(name: str) -> tuple[bool, str]:
+        return schema[name].role not in IDENTIFYING and not schema[name].identity, name
+
+    return sorted(data.columns, key=rank)[:_VARIABLES]
 
 
-def _sketch(values: pl.Series, subkey: bytes) -> Sketch:
-    present = values.drop_nulls()
-    if present.dtype.is_nested() or present.dtype == pl.Object:
+def _sketch(values: pl.Series, units: Units, subkey: bytes) -> Sketch:
+    if values.dtype.is_nested() or values.dtype == pl.Object:
         return Sketch(0, 1.0, ())
-    texts = _spell(present)
-    counts = texts.alias("").value_counts(name="count")
-    once = int((counts["count"] == 1).sum())
-    chance = 1 - once / len(present) if len(present) else 1.0
+    present = values.drop_nulls()
+    counts = _count_units(spell(values), units)
+    dense = _are_dense(counts.to_series(0))
+    return _sketch_counts(counts, subkey, regular=dense or _are_regular(present), dense=dense)
+
+
+def _count_units(values: pl.Series, units: Units) -> pl.DataFrame:
+    """The different values, and how many units have each."""
+    table = values.alias("").to_frame()
+    if not units.one_row_each:
+        table = table.with_columns(unit=pl.Series(units.numbers)).unique()
+    return table.drop_nulls().group_by("").agg(pl.len().alias("count"))
+
+
+def _sketch_counts(counts: pl.DataFrame, subkey: bytes, *, regular: bool, dense: bool) -> Sketch:
+    held, once = int(counts["count"].sum()), int((counts["count"] == 1).sum())
     words = _hash(counts.to_series(0), subkey)
     lowest = tuple(np.sort(words)[:_HASHES].tolist())
-    dense = _are_dense(counts.to_series(0))
-    return Sketch(len(words), chance, lowest, dense or _are_regular(present), dense)
+    return Sketch(len(words), 1 - once / held if held else 1.0, lowest, regular, dense)
 
 
 class _Kept(NamedTuple):
@@ -167,7 +288,7 @@ class _Kept(NamedTuple):
 
 
 def _keep_lowest(values: pl.Series, subkey: bytes) -> _Kept:
-    texts = _spell(values)
+    texts = spell(values)
     counts = texts.alias("").value_counts(name="count")
     words = _hash(counts.to_series(0), subkey).tolist()
     lowest = sorted(zip(words, counts["count"].to_list(), strict=True))[:_HASHES]
@@ -251,15 +372,12 @@ def _hash(texts: pl.Series, subkey: bytes) -> Words:
     return encrypt(digest([texts]), subkey)[:, 0]
 
 
-def are_same_records(first: Mapping[str, Sketch], second: Mapping[str, Sketch]) -> bool:
-    """Whether two files hold the same people, or many of the same, or may do so.
+def share_numbers(first: Mapping[str, Sketch], second: Mapping[str, Sketch]) -> bool:
+    """Whether two files share half of the telling variables of the same name, be it by counting.
 
-    They share people; or half of the telling variables of the same name, be it by counting through:
-    then the cells must decide. Numbers from 1 to n count only where nothing else does, and only for
-    files that have most variables in common.
+    Numbers from 1 to n count only where nothing else does, and only for files that have most
+    variables in common.
     """
-    if share_people(first, second):
-        return True
     mine, theirs = (_list_telling(side) for side in (first, second))
     names = [
         name for name in mine.keys() & theirs.keys() if not (mine[name].dense or theirs[name].dense)

@@ -4,6 +4,7 @@ ledger/
   ledger.json       a line for each release: where, of which records, what was done; authenticated
   key               the ledger's own secret: hashes in it mean nothing elsewhere
   records/          the keyed ids of the records of each release, in the order of its file
+  overwritten/      releases that others took the place of: somebody may have them all the same
 
 It is the custodian's, and never leaves: `$SFUMATO_LEDGER`, else the user's state folder. It holds
 no value of the data, only hashes: of values under its own key, of records under the release's.
@@ -17,6 +18,7 @@ import hashlib
 import hmac
 import json
 import os
+import shutil
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,17 +31,20 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import ReleaseError
-from sfumato.io.atomic import PRIVATE, replace_file, write_file
+from sfumato.io.atomic import PRIVATE, copy_privately, replace_file, write_file
 from sfumato.io.locks import hold_lock, take_abandoned_lock
 from sfumato.kernels.arrays import Words
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key
 from sfumato.release import values_digest
-from sfumato.storage.fingerprint import Sketch, are_same_records, sketch_variables
+from sfumato.storage.contents import MANIFEST, is_file_with
+from sfumato.storage.fingerprint import Fingerprint, take_fingerprint
+from sfumato.storage.people import Likeness
 
 PLACE = "SFUMATO_LEDGER"
 VERSION = 1
 _LEDGER, _KEY, _LOCK, _RECORDS = "ledger.json", "key", "lock", "records"
+_OVERWRITTEN = "overwritten"
 _of_thread = threading.local()
 _HINT = (
     "put back a copy of the folder. If there is none, move it away: earlier releases are then "
@@ -61,7 +66,7 @@ class Entry:
     plan_digest, key_commitment : of the plan and the key.
     identity : by what records were told apart.
     records : a keyed digest of who was in the original.
-    sketches : by which the same people are recognised, by variable.
+    fingerprint : by which the same people are recognised.
     variables : what was released, with role and kind.
     methods : what was done, as the manifest says.
     noise : the noise by variable, as the manifest describes it.
@@ -69,7 +74,8 @@ class Entry:
     paths : digests of what the draws of each variable are known by; see `same_draws`.
     order_of_rows : "random", or "as given".
     pending : whether it was about to be written; True only if the writer died.
-    replaced_by : the number of the release that overwrote it.
+    replaced_by : the number of the release that took its place. It counts all the same: somebody
+        may have received it before.
     forgotten : why it no longer counts.
     tiers : a keyed digest that all tiers of one plan have in common.
     """
@@ -83,7 +89,7 @@ class Entry:
     key_commitment: str
     identity: str
     records: str
-    sketches: Mapping[str, Sketch]
+    fingerprint: Fingerprint
     variables: Mapping[str, Any]
     methods: tuple[Any, ...]
     noise: Mapping[str, Any]
@@ -98,11 +104,13 @@ class Entry:
     @property
     def counts(self) -> bool:
         """Whether it may be out, and so counts together with the next."""
-        return not self.forgotten and self.replaced_by is None
+        return not self.forgotten
 
     def is_of_same_records(self, other: Entry) -> bool:
         """Whether both were made of the same records, or of many of them."""
-        return self.records == other.records or are_same_records(self.sketches, other.sketches)
+        return (
+            self.records == other.records or self.fingerprint.compare(other.fingerprint) == "same"
+        )
 
     @property
     def state(self) -> str:
@@ -110,32 +118,31 @@ class Entry:
         if self.forgotten:
             return f"forgotten: {self.forgotten}"
         if self.replaced_by is not None:
-            return f"overwritten by {self.replaced_by}"
+            return f"counts; overwritten by {self.replaced_by}"
         return "counts"
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
         return {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
-            "sketches": {name: sketch.plain() for name, sketch in self.sketches.items()},
+            "fingerprint": self.fingerprint.plain(),
             "methods": list(self.methods),
             "drawn": list(self.drawn),
         }
 
     def summary(self) -> dict[str, Any]:
         """What a custodian wants to read: no hashes."""
-        hidden = ("sketches", "records", "content", "paths", "pending", "tiers")
+        hidden = ("fingerprint", "records", "content", "paths", "pending", "tiers")
         shown = {name: value for name, value in self.plain().items() if name not in hidden}
         return {**shown, "state": self.state}
 
     @classmethod
     def from_plain(cls, stored: Mapping[str, Any]) -> Entry:
         """As it was written down."""
-        sketches = {name: Sketch.from_plain(sketch) for name, sketch in stored["sketches"].items()}
         return cls(
             **{
                 **stored,
-                "sketches": sketches,
+                "fingerprint": Fingerprint.from_plain(stored["fingerprint"]),
                 "methods": tuple(stored["methods"]),
                 "drawn": tuple(stored["drawn"]),
             }
@@ -166,8 +173,8 @@ class Ledger:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = find_default_folder() if folder is None else Path(folder)
-        # Looked up first and then written down: sketched once.
-        self._sketched: tuple[Dataset, dict[str, Sketch]] | None = None
+        # Looked up first and then written down: taken once.
+        self._taken: tuple[Dataset, Fingerprint] | None = None
 
     @property
     def exists(self) -> bool:
@@ -233,16 +240,15 @@ class Ledger:
         except (ValueError, KeyError, TypeError):
             raise self._refuse("it is damaged") from None
 
-    def find_same_records(self, data: Dataset) -> list[Entry]:
-        """The entries of releases that were made of these records, or of many of them."""
+    def compare_people(self, data: Dataset) -> list[tuple[Entry, Likeness]]:
+        """The entries that count, each with whether its release was made of the same people."""
         entries = [entry for entry in self.read() if entry.counts]
         if not entries:
             return []
-        who, sketches = self.digest_records(data), self.sketch(data)
+        who, mine = self.digest_records(data), self.take_fingerprint(data)
         return [
-            entry
+            (entry, "same" if entry.records == who else mine.compare(entry.fingerprint))
             for entry in entries
-            if entry.records == who or are_same_records(sketches, entry.sketches)
         ]
 
     def digest_records(self, data: Dataset) -> str:
@@ -253,11 +259,11 @@ class Ledger:
         """The cells of a release, whatever the order of its rows, as a keyed digest."""
         return self.digest(values_digest(released))
 
-    def sketch(self, data: Dataset) -> dict[str, Sketch]:
+    def take_fingerprint(self, data: Dataset) -> Fingerprint:
         """By what the same people are recognised in other data."""
-        if self._sketched is None or self._sketched[0] is not data:
-            self._sketched = (data, sketch_variables(data, self.key))
-        return self._sketched[1]
+        if self._taken is None or self._taken[0] is not data:
+            self._taken = (data, take_fingerprint(data, self.key))
+        return self._taken[1]
 
     def digest(self, text: str) -> str:
         """A digest that only the ledger's key can make."""
@@ -285,23 +291,36 @@ class Ledger:
         return numbered
 
     def settle(
-        self, number: int, *, replaces: str | None = None, beside: Collection[int] = ()
+        self, number: int, *, replaced: Path | None = None, beside: Collection[int] = ()
     ) -> None:
-        """Say that a release is in its place, and which folder it replaced.
+        """Say that a release is in its place, and keep the one whose place it took.
 
-        `beside` are the entries of other tables of the same release.
+        Parameters
+        ----------
+        replaced : where that one lies now, until it is deleted.
+        beside : the entries of other tables of the same release.
         """
-        entries = self.read()
-        self._write(
-            [
-                replace(entry, pending=False)
-                if entry.number == number
-                else replace(entry, replaced_by=number)
-                if entry.counts and entry.folder == replaces and entry.number not in beside
-                else entry
-                for entry in entries
-            ]
-        )
+        entries = {entry.number: entry for entry in self.read()}
+        this = entries[number] = replace(entries[number], pending=False)
+        for known in list(entries.values()) if replaced is not None else ():
+            is_here = known.folder == this.folder and known.number not in {number, *beside}
+            if is_here and known.counts and known.replaced_by is None:
+                self._keep_overwritten(known, replaced)  # type: ignore[arg-type]
+                entries[known.number] = replace(known, replaced_by=number)
+        self._write(list(entries.values()))
+
+    def _keep_overwritten(self, entry: Entry, folder: Path) -> None:
+        """Copy a release that is about to go, if it is the one that was written."""
+        kept = self.find_overwritten(entry)
+        if kept.exists() or not is_file_with(folder / MANIFEST, entry.manifest_sha256):
+            return
+        kept.parent.mkdir(mode=0o700, exist_ok=True)
+        copy_privately(folder, kept)
+
+    def find_overwritten(self, entry: Entry) -> Path:
+        """Where a release is kept whose place another one took."""
+        # Several tables of one release are one folder, with one manifest.
+        return self.folder / _OVERWRITTEN / entry.manifest_sha256[:32]
 
     def remove(self, number: int) -> None:
         """Take out an entry whose release never came into being."""
@@ -317,7 +336,11 @@ class Ledger:
             )
         entry = self.get(number)
         forgotten = replace(entry, forgotten=f"{reason.strip()} ({_now()})")
-        self._write([forgotten if known.number == number else known for known in self.read()])
+        entries = [forgotten if known.number == number else known for known in self.read()]
+        self._write(entries)
+        kept = self.find_overwritten(entry)
+        if not any(known.counts and self.find_overwritten(known) == kept for known in entries):
+            shutil.rmtree(kept, ignore_errors=True)
         return forgotten
 
     def get(self, number: int) -> Entry:
