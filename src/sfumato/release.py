@@ -385,6 +385,8 @@ def public_column(data: Dataset, name: str) -> dict[str, Any]:
         # Says whether `[24;28]`, `{a;b}`, `937**` and `*` stand for several values.
         "cells": column.cells or "values",
     }
+    if column.formula:
+        facts["formula"] = column.formula
     if tokens := _list_missing_tokens(data, name):
         facts["missing_tokens"] = tokens  # an empty cell was one of these in the original
     return facts | vocabulary_to_json(column)

@@ -102,9 +102,7 @@ def _read_sources(file: str, plans: dict[str, Plan], **how: Any) -> dict[str, Da
     for label, plan in plans.items():
         alike = next((other for other in sources if plans[other].read == plan.read), None)
         sources[label] = (
-            options.load(file, plan=plan, **how)
-            if alike is None
-            else sources[alike].with_schema(plan.schema)
+            options.load(file, plan=plan, **how) if alike is None else plan.declare(sources[alike])
         )
     return sources
 

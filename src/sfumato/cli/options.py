@@ -96,7 +96,7 @@ def load(
         if not len(data):
             # Else each command would name another thing that is missing.
             raise DataError("There is no record in these data.", hint="is it the right file?")
-    return data.with_schema(plan.schema) if plan else data
+    return plan.declare(data) if plan else data
 
 
 def is_spark(engine: str | None, master: str | None, file: str | None = None) -> bool:

@@ -13,10 +13,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from sfumato import catalogue
+from sfumato.data import Dataset
 from sfumato.data.linked import ForeignKey, LinkedTables, Structure, split_name
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.measure import Measure
 from sfumato.method import Method
+from sfumato.methods.derive import Derive
 from sfumato.parameters import ParameterError, parameters
 from sfumato.plan.profile import add_missing, compare_with_profile, read_profile_targets
 from sfumato.plan.targets import Target, measures_for, read_targets, require_labels
@@ -387,6 +389,14 @@ class Plan:
     def digest(self) -> str:
         """SHA-256 of the plan without comments: equal plans, equal digests."""
         return hashlib.sha256(self.text().encode()).hexdigest()
+
+    def declare(self, data: Dataset) -> Dataset:
+        """The original with the variables that the first steps make, and with roles and kinds."""
+        for step in self.steps:
+            if not isinstance(step, Derive):
+                break
+            data = step.prepare(data)
+        return data.with_schema(self.schema)
 
     def with_schema(self, schema: Schema | Mapping[str, Column | Role | None]) -> Plan:
         """The same plan for other declarations."""

@@ -15,7 +15,7 @@ from sfumato.parameters import ParameterError
 from sfumato.plan.targets import Target, measures_for, read_targets
 from sfumato.plan.tiers import TierOf, with_tiers
 from sfumato.profiles import load_profile
-from sfumato.schema import Column, Schema, hierarchies
+from sfumato.schema import NOT_DECLARED, Column, Schema, hierarchies
 
 if TYPE_CHECKING:
     from sfumato.plan import Plan
@@ -27,7 +27,7 @@ _OF_SEVERAL = (
     "version", "profile", "person", "keys", "tables", "steps", "targets", "evaluate", "release",
 )  # fmt: skip
 _OF_TABLE = ("file", "read", "columns", "steps", "targets", "evaluate")
-_COLUMN = tuple(field.name for field in fields(Column) if field.name != "reason")
+_COLUMN = tuple(field.name for field in fields(Column) if field.name not in NOT_DECLARED)
 _MOST_LETTERS = 64 << 20
 """A plan of 100,000 variables with all its comments has a quarter of that."""
 _DEEPEST = 12

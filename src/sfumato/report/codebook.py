@@ -115,6 +115,7 @@ def _describe_variable(
         "missing_codes": [format_value(code) for code in facts.get("missing_codes", ())],
         "missing_tokens": list(facts.get("missing_tokens", ())),
         "noise": noise or "",
+        "formula": facts.get("formula", ""),
         "weight": _describe_weight(steps) if facts["role"] == "weight" else "",
     }
     return {key: value for key, value in described.items() if value not in ("", [], {}, None)}

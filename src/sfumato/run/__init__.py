@@ -153,10 +153,10 @@ def _open(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Datas
     prepare = engine_for(data.frame).prepare
     if isinstance(release, (str, Path)):
         opened = open_release(release, like=data.frame)
-        data = prepare(data.with_schema(opened.plan().schema))
+        data = prepare(opened.plan().declare(data))
         released = opened.paired(data)
     elif isinstance(release, Release):
-        data, released = prepare(data.with_schema(release.plan.schema)), release.dataset
+        data, released = prepare(release.plan.declare(data)), release.dataset
     else:
         data, released = prepare(data), release
     require_memory(data, engine_for(data.frame))

@@ -40,7 +40,7 @@ _RECORDS_A_TEXT = 30
 
 def declare(data: Dataset, plan: Plan) -> Dataset:
     """The original with the roles and kinds of the plan, refused where a role is missing."""
-    original = data.with_schema(plan.require_one_table().schema)
+    original = plan.require_one_table().declare(data)
     if not len(original):
         raise DataError("There is no record in these data.", hint="is it the right file?")
     if original.schema.unknown:

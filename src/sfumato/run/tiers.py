@@ -119,7 +119,7 @@ def protect_tiers(
             "The plan has no tiers.", hint="name some: [tiers.internal] and [tiers.public]."
         )
     secret, before = Key.of(key), list(earlier)
-    _require_nothing_after(plan, data.with_schema(plan.schema).schema)
+    _require_nothing_after(plan, plan.declare(data).schema)
     releases: dict[str, Release] = {}
     for name in plan.tiers:
         with _name_tier(name):

@@ -35,6 +35,8 @@ KINDS: dict[str, str] = {
 }
 IDENTIFYING: tuple[Role, ...] = ("direct", "person")
 """The roles that point to a person by themselves."""
+NOT_DECLARED = ("reason", "formula")
+"""What a plan does not say of a variable: why it was suggested, and what a step notes."""
 _NUMERIC = ("continuous", "integer")
 _ENDS = 2
 _LARGEST = 1e300
@@ -73,6 +75,7 @@ class Column:
     unit : in which it is measured, such as "cm". The codebook tells it to analysts.
     digits : decimals that its numbers have when they are released with noise, or as averages; 15
         keeps all. By default as many as nearly all original values have.
+    formula : how it was made of other released variables; step `derive` says so.
     reason : why this was suggested.
 
     Examples
@@ -95,6 +98,7 @@ class Column:
     labels: Mapping[str, str] | None = field(default=None, hash=False)
     unit: str = ""
     digits: int | None = None
+    formula: str = ""
     reason: str = field(default="", compare=False)
 
     __repr__ = write_short
@@ -196,7 +200,7 @@ class Column:
         declaration: dict[str, Any] = {}
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name == "reason" or value is None or value in ((), ""):
+            if item.name in NOT_DECLARED or value is None or value in ((), ""):
                 continue
             if item.name == "hierarchy":
                 value = Hierarchy.of(value).declare()

@@ -85,7 +85,7 @@ class OpenedRelease:
 
     def paired(self, original: Dataset) -> Dataset:
         """The released records with the identity they have in the original."""
-        declared = _prepare(original.with_schema(self.plan().schema))
+        declared = _prepare(self.plan().declare(original))
         if declared.identity.total() != self.record()["input"]["records_digest"]:
             raise ReleaseError(
                 "These are not the data that the release was made from.",
@@ -119,7 +119,7 @@ class OpenedRelease:
     def is_from(self, original: Dataset) -> bool:
         """Whether these are the very data that were protected: the same values, in any file."""
         recorded = self.record()["input"]
-        declared = _prepare(original.with_schema(self.plan().schema))
+        declared = _prepare(self.plan().declare(original))
         in_buckets = str(recorded["values_digest"]).startswith("buckets:")
         if frames.is_distributed(declared.frame) and not in_buckets:
             raise ReleaseError(
@@ -165,7 +165,7 @@ class OpenedRelease:
             released = self._add_persons(released)
         elif released.given_identity is None:
             released = self.paired(original)
-        declared = None if original is None else _prepare(original.with_schema(plan.schema))
+        declared = None if original is None else _prepare(plan.declare(original))
         # Only what is compared needs the original: a target is checked against the file as it is.
         evidence = take_measures(measures, declared, released, baselines=None)
         return judge(targets, measures, evidence), evidence

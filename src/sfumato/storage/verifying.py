@@ -150,9 +150,7 @@ def verify_targets(
 ) -> list[Check]:
     """Hold a release whose files were verified against its original, its targets and attacks."""
     if original is not None:
-        original = engine_for(original.frame).prepare(
-            original.with_schema(read_plan_of(folder).schema)
-        )
+        original = engine_for(original.frame).prepare(read_plan_of(folder).declare(original))
     release = open_release(folder, like=session if original is None else original.frame)
     plan, checks = release.plan(), [_check_stated_targets(release)]
     if original is not None:
@@ -402,7 +400,17 @@ def _find_in_ledger(folder: Path, entries: list[Entry]) -> tuple[bool | None, st
         return False, f"this is release {entry.number}, which release {entry.replaced_by} replaced"
     if entry.forgotten:
         return True, f"this is release {entry.number}, which no longer counts: {entry.forgotten}"
-    same = [known for known in entries if known.counts and known.is_of_same_records(entry)]
+    # Several tables of one release are one release, of the same people.
+    same = [
+        known
+        for known in entries
+        if known == entry
+        or (
+            known.counts
+            and (known.folder, known.manifest_sha256) != (entry.folder, entry.manifest_sha256)
+            and known.is_of_same_records(entry)
+        )
+    ]
     position = same.index(entry) + 1
     count = "the only one" if len(same) == 1 else f"number {position} of {len(same)}"
     finding = f"its manifest is that of release {entry.number}, {count} of these records"
@@ -462,7 +470,7 @@ def check_attacks(
     if original is None:
         finding = "they were not tried again, which takes the original"
         return Check(name=_ATTACKS, passed=None, finding=finding)
-    declared = original.with_schema(plan.schema)
+    declared = plan.declare(original)
     names = [str(name) for name in release.manifest["attacks"]["tried"]]
     tried = try_attacks(
         plan, release.manifest, declared, release.dataset, measured=measured, again=names

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import polars as pl
 
+from sfumato.cells.derivation import read_derived
 from sfumato.cells.notation import reads_as_notation
 from sfumato.data import Dataset
 from sfumato.data.identity import find_identifiers
@@ -19,6 +20,7 @@ from sfumato.errors import DataError, SfumatoError
 from sfumato.measure import AT_WORST, Measure
 from sfumato.method import Method
 from sfumato.methods.clustering.cells import Output
+from sfumato.methods.derive import Derive
 from sfumato.methods.displace_coordinates import DisplaceCoordinates
 from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
@@ -30,13 +32,15 @@ from sfumato.methods.shift_dates import ShiftDates
 from sfumato.methods.weights import Weights
 from sfumato.plan import Plan
 from sfumato.risk.location_intersection import LocationIntersection
-from sfumato.schema import Column, Schema
+from sfumato.schema import Column, Role, Schema
 from sfumato.schema.inference.coordinates import find_coordinates
 from sfumato.schema.inference.formats import are_prefix_codes
 from sfumato.schema.inference.free_text import is_free_text
 from sfumato.schema.spelling import choose_representatives, normalise_spellings
 from sfumato.suggestion.mending import Mends, find_followers, measure_prediction, mend
+from sfumato.suggestion.person_search import find_person
 from sfumato.suggestion.profile_steps import ProfileRequirements, read_profile
+from sfumato.suggestion.relations import DerivedVariable, find_relations, find_sources
 from sfumato.utility.displacement import Displacement
 
 _PARTS = 5
@@ -73,7 +77,13 @@ _SHIFT = ShiftDates(window=364)
 """Of dates of persons with several rows, up to a year."""
 
 
-def first_plan(data: Dataset, schema: Schema | None = None, *, profile: str | None = None) -> Plan:
+def first_plan(
+    data: Dataset,
+    schema: Schema | None = None,
+    *,
+    profile: str | None = None,
+    open_roles: Collection[str] = (),
+) -> Plan:
     """Suggest roles, drop what names people, make those who may be known alike, set targets.
 
     Steps name no variables where roles say which are meant, so that a corrected role reaches them.
@@ -84,6 +94,8 @@ def first_plan(data: Dataset, schema: Schema | None = None, *, profile: str | No
     data : the original records.
     schema : roles and kinds that somebody has decided on. Default: suggestions.
     profile : the rule book that the release shall meet.
+    open_roles : variables whose role somebody gave in bulk, so that it may still change where the
+        data speak against it.
     """
     _require_records(data)
     suggested = suggest_schema(data) if schema is None else schema
@@ -92,9 +104,16 @@ def first_plan(data: Dataset, schema: Schema | None = None, *, profile: str | No
         suggested = _declare_shifted_dates(data, suggested)
     # A code for missing must not count as a value.
     declared = data.with_schema(suggested)
+    changeable = {*suggested} if schema is None else {*open_roles}
+    suggested = _declare_structure(declared, suggested, changeable)
+    relations = find_relations(declared, suggested)
+    suggested = _declare_relations(suggested, relations, changeable)
+    declared = data.with_schema(suggested)
+    start = Mends() if schema is None else _find_left_out(data, schema)
+    derived = {relation.variable: relation.formula for relation in relations}
     mends = mend(
         declared,
-        Mends() if schema is None else _find_left_out(data, schema),
+        replace(start, derived=derived),
         partial(_list_steps, requirements=requirements),
         most=_LEAKING_SHARE,
         k=requirements.k,
@@ -109,6 +128,45 @@ def first_plan(data: Dataset, schema: Schema | None = None, *, profile: str | No
         evaluate=_choose_measures(draft),
         read=_describe_reading(data),
         profile=profile,
+    )
+
+
+def _declare_structure(data: Dataset, schema: Schema, changeable: Collection[str]) -> Schema:
+    """Whose a row is, and what is as well known as a variable that it tells.
+
+    What nobody has decided on is read as known to others.
+    """
+    undecided = [name for name in schema.unknown if name in changeable]
+    schema = _change_roles(
+        schema, undecided, "quasi", "Nobody has decided: read as known to others."
+    )
+    person = find_person(data, schema)
+    if person is not None and person in changeable:
+        why = "The same person in several rows: what does not change is the same in all of them."
+        schema = _change_roles(schema, [person], "person", why)
+    for name, told in find_sources(data, schema).items():
+        if name in changeable:
+            schema = _change_roles(schema, [name], schema[told].role, f"It tells '{told}'.")
+    return schema
+
+
+def _declare_relations(
+    schema: Schema, relations: Sequence[DerivedVariable], changeable: Collection[str]
+) -> Schema:
+    """What is made again is protected by what it is made of."""
+    for relation in relations:
+        if relation.variable in changeable:
+            why = f"It is {relation.formula}, and is made again of what is released."
+            schema = _change_roles(schema, [relation.variable], "other", why)
+    return schema
+
+
+def _change_roles(schema: Schema, names: Sequence[str], role: Role | None, why: str) -> Schema:
+    return schema.with_columns(
+        {
+            name: replace(schema[name], role=role, reason=f"{schema[name].reason} {why}".strip())
+            for name in names
+        }
     )
 
 
@@ -210,12 +268,19 @@ def _draft(
     data: Dataset, schema: Schema, mends: Mends, requirements: ProfileRequirements
 ) -> _Draft:
     draft = _draft_without_groups(data, schema, mends, requirements)
-    schema_left = draft.left.schema
+    schema_left, steps = draft.left.schema, list(draft.steps)
     groups = [n for n in schema_left.having("cluster") if schema_left[n].cells is None]
-    if not groups:
-        return draft
-    # The number of a group would give all its members away.
-    return replace(draft, steps=[*draft.steps, Pseudonymise(variables=groups, namespace="group")])
+    if groups:
+        # The number of a group would give all its members away.
+        steps.append(Pseudonymise(variables=groups, namespace="group"))
+    if formulas := _list_formulas(schema_left, mends.derived):
+        steps.append(Derive(formulas=formulas))
+    return replace(draft, steps=steps)
+
+
+def _list_formulas(schema: Schema, derived: Mapping[str, str]) -> dict[str, str]:
+    """The formulas of what is left; see `_choose_drops` for what cannot be made."""
+    return {name: formula for name, formula in derived.items() if name in schema}
 
 
 def _draft_without_groups(
@@ -365,7 +430,13 @@ def _choose_drops(data: Dataset, schema: Schema, mends: Mends) -> list[Method]:
     rare = [
         name for name in schema.having("sensitive") if data.column(name).count() < _RARE * len(data)
     ]
-    if dropped := dict.fromkeys((*loose, *named, *rare, *mends.dropped, *mends.followers)):
+    dropped = dict.fromkeys((*loose, *named, *rare, *mends.dropped, *mends.followers))
+    gone = {*dropped, *schema.identifiers}
+    for name, formula in mends.derived.items():
+        if gone & {*read_derived(formula).variables}:
+            dropped[name] = None
+            gone.add(name)
+    if dropped:
         steps.append(Drop(variables=[*dropped]))
     return steps
 
@@ -440,8 +511,11 @@ def _choose_strata(data: Dataset, known: Sequence[str], k: int) -> list[str]:
     """Categories that may stay as they are, since all their combinations are common."""
     strata: list[str] = []
     levels = {name: data.column(name).n_unique() for name in known}
+    changes = count_changes(data, known, engine_for(data.frame)) if has_persons(data) else {}
     for name in sorted(known, key=lambda name: levels[name]):
         column = data.schema[name]
+        if name in changes and changes[name].different:
+            continue  # rows of a person cannot lie in several strata
         if not _is_category(column) or column.generalised or data.column(name).null_count():
             continue
         smallest = engine_for(data.frame).distinct(data, [*strata, name]).counts.min()

@@ -42,11 +42,13 @@ class Mends:
     dropped : variables that are left out.
     followers : variables that are no longer protected for themselves, each with the one that they
         follow.
+    derived : variables that are made again from what is released, each with its formula.
     """
 
     outputs: Mapping[str, Output] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     followers: Mapping[str, str] = field(default_factory=dict)
+    derived: Mapping[str, str] = field(default_factory=dict)
 
     def declare(self, schema: Schema) -> Schema:
         """The schema with the followers' role, and with what was done to each variable."""

@@ -100,7 +100,7 @@ def _warn_of_differences(plans: Mapping[str, Plan], sources: Mapping[str, Datase
     roles: dict[Role, str] = {"quasi": "known to outsiders", "sensitive": "confidential"}
     for role, what in roles.items():
         declared = {
-            name: frozenset(sources[name].with_schema(plan.schema).schema.having(role))
+            name: frozenset(plan.declare(sources[name]).schema.having(role))
             for name, plan in plans.items()
         }
         if len(set(declared.values())) > 1:

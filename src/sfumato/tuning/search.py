@@ -182,7 +182,7 @@ class _Problem:
 def _pose_problem(
     data: Dataset, plan: Plan, space: SearchSpace | None, measures: Measures
 ) -> _Problem:
-    original = data.with_schema(plan.schema)
+    original = plan.declare(data)
     preparing, protecting = split_steps(plan, original)
     bare = Plan(schema=plan.schema, steps=preparing, read=plan.read, release=plan.release)
     # Fails on what is wrong with the data or the roles, before hours of work.

@@ -129,7 +129,7 @@ class Cohorts:
         seed: int,
         key: Key | bytes | str | Path | None,
     ) -> None:
-        self.source = data.with_schema(plan.schema) if isinstance(data, Dataset) else data
+        self.source = plan.declare(data) if isinstance(data, Dataset) else data
         derived = hashlib.sha256(f"sfumato sweep {seed}".encode()).digest()
         self.key = Key(derived) if key is None else Key.of(key)
 

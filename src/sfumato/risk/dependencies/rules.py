@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.codes import encode_unordered
+from sfumato.cells.derivation import follows_formula
 from sfumato.data import Dataset
 from sfumato.data.identity import sort_digests
 from sfumato.errors import MeasureError
@@ -119,24 +120,45 @@ def find_dependencies(
         return []
     # In an order of the records' own, so that neither sample nor halves follow the file.
     order = sort_digests(original.identity.digests)
+    if not original.units.one_row_each:
+        # Other rows of the same person are no others: who has them has the value already.
+        rank = np.empty(len(order), np.intp)
+        rank[order] = np.arange(len(order))
+        order = order[np.isin(order, original.units.choose_rows(rank))]
     everybody, sample = (
         TruthTable(view, order),
         TruthTable(view, _draw_sample(view, changed, order)),
     )
-    return [
+    findings = [
         _search(name, [tool for tool in view.tools if tool != name], sample, everybody,
                 within=within, pairs=pairs, by=by)
         for name in changed
     ]  # fmt: skip
+    if original.units.one_row_each:
+        return findings
+    return [_extend_to_persons(finding, view) for finding in findings]
+
+
+def _extend_to_persons(finding: Finding, view: ReleasedView) -> Finding:
+    """The same for all rows of a person that look like the one that was looked at."""
+    if not len(finding.recovered):
+        return finding
+    numbers = view.original.units.numbers
+    columns = [encode_unordered(view.read_tool(tool)[0])[0] for tool in finding.tools]
+    columns.append(encode_unordered(view.original.column(finding.protected))[0])
+    keys = pl.DataFrame({"unit": numbers, **{str(i): c for i, c in enumerate(columns)}})
+    rows = keys.with_row_index().join(keys[finding.recovered].unique(), on=keys.columns)
+    return replace(finding, recovered=np.sort(rows["index"].to_numpy()).astype(np.intp))
 
 
 def _draw_sample(view: ReleasedView, protected: Sequence[str], order: Positions) -> Positions:
     """Some records, of which half have a changed cell as long as there are so many."""
     if len(order) <= SAMPLE:
         return order
-    touched = np.zeros(len(order), bool)
+    nobody = np.zeros(len(view.original), bool)
+    touched = nobody.copy()
     for name in protected:
-        touched |= ~view.unchanged.get(name, np.zeros(len(order), bool))
+        touched |= ~view.unchanged.get(name, nobody)
     chosen = np.zeros(len(order), bool)
     chosen[np.flatnonzero(touched[order])[: SAMPLE // 2]] = True
     chosen[np.flatnonzero(~chosen)[: SAMPLE - int(chosen.sum())]] = True
@@ -233,7 +255,10 @@ def _may_tell(released: Dataset, name: str) -> bool:
     protected itself: its cells are counted by k and the like.
     """
     column = released.schema[name]
-    return column.role not in ("quasi", "sensitive") and column.kind != "text"
+    if column.role in ("quasi", "sensitive") or column.kind == "text":
+        return False
+    # What was made of other released variables tells nothing that they do not.
+    return not follows_formula(released, name)
 
 
 class ReadColumn:

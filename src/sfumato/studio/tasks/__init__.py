@@ -134,7 +134,7 @@ class Work:
     @property
     def data(self) -> Dataset:
         """The records of a single table, with the roles of the plan."""
-        return self.raw.with_schema(self.table_plan.schema)
+        return self.table_plan.declare(self.raw)
 
     @property
     def tables(self) -> Mapping[str, Dataset]:

@@ -72,7 +72,7 @@ def carry_out(work: Work, plan: Plan) -> Release | LinkedRelease:
 
 def read_table(work: Work, plan: Plan) -> Dataset:
     """The records of a single table, as a plan reads and declares them."""
-    return work.workshop.read(work.source, dict(plan.read)).with_schema(plan.schema)
+    return plan.declare(work.workshop.read(work.source, dict(plan.read)))
 
 
 def _choose_tier(plan: Plan, tier: str) -> Plan:

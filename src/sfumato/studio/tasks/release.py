@@ -95,7 +95,7 @@ def _read_data(work: Work) -> Dataset | Mapping[str, Dataset]:
     data = work.data
     if frames.is_lazy(data.frame) and not is_rather_streamed(work.source.where, work.table_plan):
         whole = read(work.source.where, progress=current_progress(), **work.table_plan.read)
-        return whole.with_schema(work.table_plan.schema)
+        return work.table_plan.declare(whole)
     return data
 
 
@@ -232,7 +232,7 @@ def _compare(
     ]  # fmt: skip
     if after is not None and plan is not None:
         try:
-            after.with_schema(plan.schema)
+            plan.declare(after)
         except SfumatoError as error:
             rows.append({"variable": "", "before": "", "after": "", "needed": True,
                          "trouble": join_sentences(error.what, error.hint)})  # fmt: skip
