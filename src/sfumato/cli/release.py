@@ -284,7 +284,7 @@ def _list_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def show_lights(lights: Mapping[str, Any]) -> None:
-    """Both lights, with the reasons why one is not green."""
+    """The lights, with the reasons why one is not green."""
     for name, light in lights.items():
         style = {"amber": "yellow"}.get(light["colour"], light["colour"])
         say(f"{name.capitalize() + ':':<10} {light['colour'].upper()}", style=style)

@@ -24,6 +24,7 @@ from sfumato.plan.profile import add_missing, compare_with_profile, read_profile
 from sfumato.plan.targets import Target, measures_for, read_targets, require_labels
 from sfumato.plan.tiers import TierOf, derive_tier, read_tiers, require_tiers
 from sfumato.schema import Column, Role, Schema
+from sfumato.utility.purpose import Purpose
 
 WHOLE = ""
 """The part of a plan that holds over all its tables; of one table, the plan itself."""
@@ -150,6 +151,8 @@ class Plan:
     keys : from the many to the one, `{"visits.patient": "patients.patient"}`.
     person : the variable that says who a person is, `"patients.patient"`.
     files : the file, or the table of a database, of each table that is not called like it.
+    purpose : what the data are for, `["wage ~ age + sex", "mean wage by region"]`; see
+        `sf.utility.Purpose`. It is measured with every release, and targets may be set on it.
 
     Examples
     --------
@@ -203,6 +206,7 @@ class Plan:
         keys: Mapping[str, str] | Iterable[ForeignKey] = (),
         person: str = "",
         files: Mapping[str, str] | None = None,
+        purpose: Purpose | Iterable[str] | str | None = None,
     ) -> None:
         # Frozen, so the fields are set past the dataclass; here people's shorthand becomes types.
         put = partial(object.__setattr__, self)
@@ -218,6 +222,8 @@ class Plan:
             named = dict(evaluate)
         else:
             named = {measure.name: measure for measure in evaluate}
+        if purpose is not None:
+            named[Purpose.name] = _read_purpose(purpose)
         required = read_profile_targets(profile, several=bool(tables))
         put("targets", add_missing(bounds, required.targets))
         require_labels(named)
@@ -236,6 +242,12 @@ class Plan:
             put("tables", {name: adopt(name, plan, self.release, required)
                            for name, plan in (tables or {}).items()})  # fmt: skip
             require_family(self)
+
+    @property
+    def purpose(self) -> Purpose | None:
+        """What the data are for, where the plan says so."""
+        found = self.evaluate.get(Purpose.name)
+        return found if isinstance(found, Purpose) else None
 
     @property
     def by_table(self) -> dict[str, Plan]:
@@ -409,3 +421,10 @@ class Plan:
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+
+def _read_purpose(purpose: Purpose | Iterable[str] | str) -> Purpose:
+    if isinstance(purpose, Purpose):
+        return purpose
+    items = [purpose] if isinstance(purpose, str) else list(purpose)
+    return Purpose(items=items)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from sfumato.plan import Plan
 
 VERSION = 1
-_SECTIONS = ("version", "profile", "read", "columns", "steps", "targets", "evaluate", "release",
-             "tiers", "tier")  # fmt: skip
+_SECTIONS = ("version", "profile", "read", "columns", "purpose", "steps", "targets", "evaluate",
+             "release", "tiers", "tier")  # fmt: skip
 _OF_SEVERAL = (
     "version", "profile", "person", "keys", "tables", "steps", "targets", "evaluate", "release",
 )  # fmt: skip
@@ -153,6 +153,10 @@ class PlanReader:
             label: self.measure(label, table)
             for label, table in self.table(raw, "evaluate").items()
         }
+        if "purpose" in raw:
+            settings = self.table(raw, "purpose")
+            known = catalogue.measures()
+            evaluate["purpose"] = self.entry(known, "purpose", settings, ("purpose",), "measure")
         family = self.family(raw) if "tables" in raw else {}
         try:
             plan = Plan(

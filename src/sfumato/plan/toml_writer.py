@@ -120,6 +120,13 @@ def _explain_role(column: Column) -> str:
     return ROLES[column.role] if column.role else "no role yet: decide before you protect"
 
 
+def _write_purpose(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+    if plan.purpose is None:
+        return []
+    about = ["# What the data are for. Each release is held against it."]
+    return ["", *(about if comments else []), "[purpose]", *_write_settings(plan.purpose)]
+
+
 def _write_steps(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     lines: list[str] = []
     if comments and plan.steps:
@@ -168,9 +175,10 @@ def write_target(target: Target, *, comments: bool) -> list[str]:
 
 def _write_evaluate(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     lines: list[str] = []
-    if comments and plan.evaluate:
+    others = {n: measure for n, measure in plan.evaluate.items() if measure is not plan.purpose}
+    if comments and others:
         lines += ["", "# What is measured. `sfumato measures` lists what there is."]
-    for label, measure in plan.evaluate.items():
+    for label, measure in others.items():
         lines += ["", *write_measure(label, measure, comments=comments)]
     return lines
 
@@ -225,6 +233,7 @@ def _write_pairs(table: Mapping[str, Any]) -> list[str]:
 _SECTIONS = {
     "read": _write_read,
     "columns": _write_columns,
+    "purpose": _write_purpose,
     "steps": _write_steps,
     "targets": _write_targets,
     "evaluate": _write_evaluate,

@@ -49,7 +49,13 @@ _MEANINGS = {
         "this before you sign:",
         "red": "An attack succeeds too often.",
     },
+    "use": {
+        "green": "Nearly all answers for which the data are shared stay the same.",
+        "amber": "Some answers for which the data are shared change:",
+        "red": "Most answers for which the data are shared change:",
+    },
 }
+_OF_SAFETY = ("targets", "attacks")
 
 
 def list_parties(parties: Mapping[str, str]) -> list[dict[str, str]]:
@@ -103,11 +109,12 @@ def _list_caveats(
 
 
 def add_lights(verdict: dict[str, Any], manifest: Plain, custody: Plain | None) -> dict[str, Any]:
-    """The verdict is good only if both lights are green.
+    """The verdict is good only if the lights of targets and attacks are green.
 
     In public it is good if nothing was left open, and no target is barely met.
     """
-    lights = (custody or {}).get("lights", {}).values()
+    stated: Mapping[str, Plain] = (custody or {}).get("lights", {})
+    lights = [light for name, light in stated.items() if name in _OF_SAFETY]
     attacks = manifest.get("attacks", {})
     tones = [_TONES[light["colour"]] for light in lights]
     barely = any(is_barely_met(target) for target in manifest["targets"])
@@ -123,7 +130,7 @@ def add_lights(verdict: dict[str, Any], manifest: Plain, custody: Plain | None) 
 
 
 def describe_lights(custody: Plain | None, *, written: bool) -> list[dict[str, Any]]:
-    """Both lights with the reasons; of a release that was made without any, none.
+    """The lights with their reasons; of a release that was made without any, none.
 
     Of a release that is not `written` nothing can be said about its file.
     """

@@ -23,8 +23,12 @@ from sfumato.run.lights import (
     judge_attacks,
     light_attacks,
     light_targets,
+    light_use,
     require_attempts_fail,
 )
+from sfumato.run.measuring import take_measures
+from sfumato.utility.moments import Moments
+from sfumato.utility.purpose import Purpose
 
 _COMPANY = 2
 """Records of a class in which somebody is not alone."""
@@ -51,10 +55,26 @@ class Case:
             measured=release.evidence,
         )
 
+    @cached_property
+    def use(self) -> dict[str, Evidence]:
+        """What analysts keep, where the plan does not ask for it: answers, means and spreads."""
+        release = self.release
+        if not frames.is_in_memory(release.original.frame):
+            return {}
+        taken = {item.name for item in release.evidence.values()}
+        missing = {m.name: m for m in (Purpose(), Moments()) if m.name not in taken}
+        return take_measures(missing, release.original, release.dataset)
+
+    @property
+    def purpose(self) -> Evidence | None:
+        """Whether the release gives the answers for which the data are shared, item by item."""
+        found = {**self.release.evidence, **self.use}.values()
+        return next((item for item in found if item.name == Purpose.name), None)
+
     @property
     def evidence(self) -> dict[str, Evidence]:
-        """All of it by label: the plan's measures, and the attacks."""
-        return {**self.release.evidence, **self.attacks}
+        """All of it by label: the plan's measures, what analysts keep, and the attacks."""
+        return {**self.release.evidence, **self.use, **self.attacks}
 
     @cached_property
     def judged(self) -> tuple[Judgement, ...]:
@@ -84,11 +104,12 @@ class Case:
 
     @cached_property
     def lights(self) -> Lights:
-        """Whether the targets hold, and what attacks achieve: green, amber or red, and why."""
+        """Whether the targets hold, what attacks achieve, and what it is good for; and why."""
         release = self.release
         return Lights(
             light_targets(release.plan, release.verdict, release.evidence, self.findings),
             light_attacks(release.plan, self.attacks, self.judged, self.findings),
+            light_use(self.purpose),
         )
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Two lights on a release: whether its targets hold, and what attacks on it achieve.
+"""Three lights on a release: whether targets hold, what attacks achieve, and what it is good for.
 
 Green is rare on purpose. It says that targets were set and hold, that every attack that applies was
 tried, and that none achieved more than is acceptable.
@@ -39,6 +39,8 @@ _LEDGER = "untouched"
 _LITTLE_LOST = 0.95
 """The share of the noise that is left together with earlier releases below which that is said."""
 _FEW_MATCHED = 0.05
+_KEPT, _LITTLE_KEPT = 0.9, 0.5
+"""The share of the answers that must stay the same for a green light, and for any but a red one."""
 """The share of people whose rows are matched between releases above which that is said."""
 
 
@@ -98,14 +100,19 @@ class Lights:
 
     targets: Light
     attacks: Light
+    use: Light | None = None
 
     def __repr__(self) -> str:
         """One short line; `plain` has the reasons."""
-        return f"Lights(targets: {self.targets.colour}, attacks: {self.attacks.colour})"
+        return f"Lights({', '.join(f'{n}: {light.colour}' for n, light in self._list().items())})"
+
+    def _list(self) -> dict[str, Light]:
+        use = {} if self.use is None else {"use": self.use}
+        return {"targets": self.targets, "attacks": self.attacks, **use}
 
     def plain(self) -> dict[str, Any]:
-        """Both with their reasons, for the custody record."""
-        return {"targets": self.targets.plain(), "attacks": self.attacks.plain()}
+        """All of them with their reasons, for the custody record."""
+        return {name: light.plain() for name, light in self._list().items()}
 
 
 def list_public(plan: Plan, tried: Mapping[str, Evidence]) -> dict[str, Any]:
@@ -395,6 +402,30 @@ def describe_success(judgement: Judgement, tried: Mapping[str, Evidence]) -> str
 def _title(evidence: Evidence) -> str:
     wording = catalogue.measure(evidence.name).attack
     return wording.title if wording else evidence.name
+
+
+def light_use(evidence: Evidence | None) -> Light | None:
+    """Whether the release gives the answers for which the data are shared.
+
+    None where that was not looked at: records that are not in memory, several tables.
+    """
+    if evidence is None:
+        return None
+    if not evidence.computed:
+        return Light().dim([f"What it is good for could not be measured: {evidence.reason}"])
+    details = evidence.details
+    if details["stated"]:
+        what = f"{details['kept']} of {details['items']} answers of the purpose stay the same."
+    else:
+        what = (
+            f"The plan states no purpose. Of {details['items']} usual questions (means, shares, "
+            f"correlations), {details['kept']} keep their answer."
+        )
+    single = [f"'{name}' must stay single values, and does not." for name in details["not_single"]]
+    if evidence.value >= _KEPT and not single:
+        return Light()
+    light = Light().dim([what, *single])
+    return replace(light, colour="red") if evidence.value < _LITTLE_KEPT else light
 
 
 def dim_lights(lights: Lights, facts: Mapping[str, Any]) -> Lights:

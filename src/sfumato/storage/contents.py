@@ -20,6 +20,8 @@ CODEBOOK = ("codebook.html", "codebook.json")
 KEY_FILE = f"{CUSTODY}/key"
 PLAN_FILE = f"{CUSTODY}/plan.toml"
 RECORD_FILE = f"{CUSTODY}/custody.json"
+PURPOSE = "purpose.json"
+"""What the release is good for, answer by answer, beside the custody record."""
 TRAIL_FILE = f"{CUSTODY}/studio.jsonl"
 """Who did what in the studio that wrote the release; not there where no studio did."""
 ACCREDITED_FILE = f"{ACCREDITED}/{MANIFEST}"

@@ -221,6 +221,7 @@ def open_data(
                 kind=entry["kind"],
                 missing=entry["missing_codes"],
                 cells=entry.get("cells"),
+                formula=entry.get("formula", ""),
                 **vocabulary_from_json(entry, entry["kind"]),
             )
             for name, entry in manifest["variables"].items()

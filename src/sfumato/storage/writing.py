@@ -57,6 +57,7 @@ from sfumato.run.dossier import build_dossier
 from sfumato.run.gates import require_met
 from sfumato.run.lights import list_judged_attacks, list_public
 from sfumato.run.measuring import take_measures
+from sfumato.run.use import describe_certificate
 from sfumato.storage.authentication import encode_json, encode_with_tag
 from sfumato.storage.cluster import write_parts
 from sfumato.storage.composing import Composing, hold_together, open_ledger
@@ -69,6 +70,7 @@ from sfumato.storage.contents import (
     PARTIAL,
     PERSON,
     PLAN_FILE,
+    PURPOSE,
     RECORD_FILE,
     RECORDS,
     REMOVED,
@@ -191,6 +193,8 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
         "manifest_sha256": sha256(folder / MANIFEST),
     }
     create_file(private / REPORT, render_report(manifest, custody).encode(), mode=PRIVATE)
+    for name, own in release.tables.items():
+        _write_purpose(own, find_private(folder, name) if name else private)
     # The key is checked against its commitment, and this record against the key.
     data = list_data_files(manifest)
     custody["files"] = {**data, **digest_files(folder, without=[KEY_FILE, *data])}
@@ -224,6 +228,14 @@ def _write_tables(
     verdict = judge_files(release.plan, folder, manifests)
     targets = [judgement.public() for judgement in verdict]
     return {**release.manifest, "tables": manifests, "targets": targets}, verdict
+
+
+def _write_purpose(table: Release, private: Path) -> None:
+    """The certificate of what the release is good for: every answer before and after."""
+    evidence = table.case.purpose
+    if evidence is not None and evidence.computed:
+        content = encode_json(describe_certificate(evidence, table.plan.purpose))
+        create_file(private / PURPOSE, content, mode=PRIVATE)
 
 
 def _tabulate(table: Release) -> dict[str, Any]:
