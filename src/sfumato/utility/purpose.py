@@ -112,8 +112,12 @@ class Purpose(Measure):
             for statement in self.list_statements(original)
             for item in estimate_statement(statement, original, released)
         ]
+        items = [item for item in items if math.isfinite(item.original + item.low + item.high)]
         if not items:
-            raise MeasureError("The purpose asks for nothing.", hint="state an item.")
+            raise MeasureError(
+                "The original answers none of the questions.",
+                hint="are there enough records, and values that differ?",
+            )
         ranges = [name for name in self.single or () if _is_range(released, name)]
         kept = sum(item.kept for item in items)
         return Evidence(

@@ -292,7 +292,7 @@ def _estimate_margin(
     (name,) = statement.variables
     sides = _Sides.of(original, released, [name])
     if not sides.is_category(name):
-        everybody = {"": np.ones(len(original), bool)}
+        everybody: dict[object, Mask] = {"": np.ones(len(original), bool)}
         return _compare_means(statement, sides, name, everybody, None)
     levels = _list_levels(sides.get_original(name))
     chosen = {f"{name} = {format_level(level)}": {name: level} for level in levels}
@@ -338,7 +338,7 @@ def _compare_means(
     items = []
     for level, mask in members.items():
         values = sides.get_original(name).to_numpy()[mask]
-        values = values[~np.isnan(values)]
+        values = np.sort(values[~np.isnan(values)])  # so that sums do not depend on the order
         if len(values) < 2:  # noqa: PLR2004 - one value has no interval
             continue
         truth = float(values.mean())
@@ -348,7 +348,7 @@ def _compare_means(
             shown = columns[name]
             if by is not None:
                 shown = shown.filter((columns[by] == level).fill_null(value=False))
-            found = shown.drop_nulls().drop_nans().mean()
+            found = shown.drop_nulls().drop_nans().sort().mean()
             return math.nan if found is None else float(found)  # type: ignore[arg-type]
 
         label = f"mean {name}" if by is None else f"mean {name}, {by} = {format_level(level)}"
@@ -379,6 +379,7 @@ def _correlate(columns: Mapping[str, pl.Series]) -> tuple[float, int]:
     values = np.column_stack([column.cast(pl.Float64).fill_null(math.nan).to_numpy()
                               for column in columns.values()])  # fmt: skip
     values = values[~np.isnan(values).any(axis=1)]
+    values = values[np.lexsort(values.T)]
     if len(values) < 3 or (values.std(axis=0) == 0).any():  # noqa: PLR2004
         return math.nan, len(values)
     return float(np.corrcoef(values.T)[0, 1]), len(values)

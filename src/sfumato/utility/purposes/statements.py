@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sfumato.errors import PlanError
-from sfumato.utility.models.formula import read_formula
+from sfumato.utility.models.formula import Formula, read_formula
 
 Kind = Literal["model", "hazards", "survival", "means", "table", "correlation", "margin"]
 ModelFamily = Literal["linear", "logistic", "poisson"]
@@ -99,7 +99,9 @@ def _read_model(line: str) -> PurposeStatement:
     return PurposeStatement(line, "model", variables, family=family, formula=formula)  # type: ignore[arg-type]
 
 
-def _require_formula(line: str, formula: str):  # type: ignore[no-untyped-def]
+def _require_formula(line: str, formula: str) -> Formula:
+    if not formula.partition("~")[2].strip():
+        raise PlanError(f"The purpose '{line}' names no variable after ~.", hint=_EXAMPLES)
     try:
         return read_formula(formula)
     except ValueError as error:
