@@ -360,3 +360,36 @@ def test_without_variables_it_follows_roles():
         noise.apply(known, key=KEY)
     with pytest.raises(sf.SfumatoError, match="`variables` must name them too"):
         Noise(sd_share={"income": 0.2})
+
+
+def test_values_that_are_kept_have_no_noise_and_noise_leads_to_none_of_them():
+    draw = np.random.default_rng(5)
+    none = draw.random(800) < 0.5
+    frame = pl.DataFrame(
+        {
+            "cost": np.where(none, 0.0, draw.gamma(2, 30, 800).round(1) + 0.1),
+            "visits": np.where(none, 0, draw.poisson(2, 800) + 1),
+        }
+    )
+    data = sf.Dataset(frame, sf.Schema({"cost": "sensitive", "visits": "sensitive"}))
+    step = sf.methods.Noise(sd_share=0.5, keep=[0], scale={"cost": "log"},
+                            variables=["cost", "visits"])  # fmt: skip
+    made = step.apply(data, key=bytes(32))
+    for name in frame.columns:
+        released = made.column(name)
+        assert released.null_count() == 0
+        assert ((released == 0).to_numpy() == none).all(), name
+        assert made.schema[name].missing == ()
+    assert made.column("cost").min() == 0
+    fitted = step.fit(data, sf.engines.engine_for(frame))
+    # The size is that of the others: zeros are not counted.
+    assert fitted["visits"]["keep"] == [0]
+    alone = sf.Dataset(frame.filter(pl.col("visits") > 0), data.schema)
+    without = sf.methods.Noise(sd_share=0.5, variables=["visits"])
+    assert (
+        fitted["visits"]["variance"]
+        == without.fit(alone, sf.engines.engine_for(frame))["visits"]["variance"]
+    )
+    released = sf.protect(data, sf.Plan(schema=data.schema, steps=[step]), key=bytes(32))
+    with pytest.raises(sf.SfumatoError, match=r"without noise among others.*clean"):
+        sf.fit("visits ~ cost", released)

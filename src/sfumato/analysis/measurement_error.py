@@ -215,6 +215,12 @@ def build_number(
         )
     if not isinstance(noise, Gaussian):
         raise _refuse(name, "is described as a category, and used as a number")
+    if noise.keep:
+        raise _refuse(
+            name,
+            "has values without noise among others with noise",
+            f"name '{name}' in `clean` to take it as it is: for an outcome that is no mistake.",
+        )
     number = NoisyNumber(
         name=name,
         observed=_transform_to_noise_scale(name, values, noise),
@@ -531,5 +537,5 @@ def _read_codes(name: str, values: pl.Series) -> Floats:
     return codes
 
 
-def _refuse(name: str, what: str) -> DataError:
-    return DataError(f"Variable '{name}' {what}.", hint=_WRONG_DATA)
+def _refuse(name: str, what: str, hint: str = "") -> DataError:
+    return DataError(f"Variable '{name}' {what}.", hint=hint or _WRONG_DATA)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -31,8 +32,11 @@ from sfumato.report.answers import answer_for_original
 from sfumato.run import assess as run_assess
 from sfumato.run.joined import add_disclosure
 from sfumato.run.measuring import choose_measures
-from sfumato.schema import Schema
+from sfumato.schema import Role, Schema
 from sfumato.suggestion.first_plan import first_plan, suggest_schema
+from sfumato.suggestion.roles import AssignedRoles, assign_roles
+from sfumato.suggestion.search import TriedPlan, search_first_plan
+from sfumato.utility.purpose import Purpose
 
 if TYPE_CHECKING:
     from sfumato.figures.sheet.picture import Picture
@@ -70,6 +74,25 @@ def inspect(
         Path | None,
         typer.Option("--update", "-u", help="Rebuild the steps of this plan from its roles."),
     ] = None,
+    known: Annotated[
+        str | None, typer.Option(help="Variables by which somebody may be known, with commas.")
+    ] = None,
+    secret: Annotated[
+        str | None, typer.Option(help="Variables that nobody should learn, with commas.")
+    ] = None,
+    rest: Annotated[
+        str | None, typer.Option(help='The role of all other variables, such as "other".')
+    ] = None,
+    purpose: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='What the data are for: "wage ~ age + sex", "mean wage by sex", "sex * region", '
+            '"survival(time, died) by arm"; several times.'
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(help="Seconds in which better plans are looked for.")
+    ] = 20.0,
     profile: Annotated[
         str | None, typer.Option(help="Let the plan meet this profile: `sfumato profiles`.")
     ] = None,
@@ -88,6 +111,10 @@ def inspect(
     Nothing is applied. The suggestions are guesses from names and values: you decide. When you have
     corrected roles in a plan, --update rebuilds its steps and keeps everything else you wrote.
 
+    With --known, --secret, --rest or --purpose the plan is tried on the data before it is written:
+    what refuses it is changed, and of the plans that pass, the one that keeps most of the purpose
+    is taken.
+
     If FILE is a folder of files, or a whole database, keys between its tables are suggested too.
     """
     if profile is not None:
@@ -105,11 +132,21 @@ def inspect(
                             hint="give one of them.")  # fmt: skip
         _update(file, update, table=table, query=query, json=json, quiet=quiet)
         return
+    load = partial(options.load, file, table=table, query=query, engine=engine, master=master)
+    if any(option is not None for option in (known, secret, rest, purpose)):
+        asked = _Asked(
+            known=options.split_names(known) or [],
+            secret=options.split_names(secret) or [],
+            rest=None if rest is None else cast("Role", rest),
+            purpose=Purpose(items=purpose) if purpose else None,
+            profile=profile,
+            seconds=seconds,
+        )
+        _inspect_and_try(load, asked, file, plan, overwrite=overwrite, json=json, quiet=quiet)
+        return
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 2)
-        data = options.load(
-            file, table=table, query=query, engine=engine, master=master, progress=tell
-        )
+        data = load(progress=tell)
         tell("looking at the variables", 1, 2)
         data, exact = _bring_sample_here(data)
         suggested = None if plan is None else first_plan(data, profile=profile)
@@ -123,6 +160,85 @@ def inspect(
     if plan is not None and not quiet:
         say(f"A first plan is in '{plan}'. Read it, correct the roles, then run:")
         say(f"  sfumato protect {file} --plan {plan} --out release")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What somebody says in one go, and for how long plans are tried."""
+
+    known: list[str]
+    secret: list[str]
+    rest: Role | None
+    purpose: Purpose | None
+    profile: str | None
+    seconds: float
+
+
+def _inspect_and_try(
+    load: Callable[..., Dataset],
+    asked: _Asked,
+    file: str,
+    path: Path | None,
+    *,
+    overwrite: bool,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Give roles in one go, try plans on the data, and write the best that passes."""
+    if path is not None:
+        options.require_plan_path(path, overwrite=overwrite, source=file)  # before the work
+    with progress(quiet=quiet or json) as tell:
+        tell("reading", 0, 2)
+        data = load(progress=tell)
+        tell("looking at the variables", 1, 2)
+        assigned = assign_roles(
+            data, known=asked.known, secret=asked.secret, rest=asked.rest,
+            needed=[] if asked.purpose is None else asked.purpose.list_variables(),
+        )  # fmt: skip
+        found = search_first_plan(
+            data, assigned.schema, purpose=asked.purpose, profile=asked.profile,
+            open_roles=assigned.open_roles, seconds=asked.seconds, progress=tell,
+        )  # fmt: skip
+    best = found[0]
+    if path is not None:
+        options.write_plan(path, best.plan, overwrite=overwrite, source=file)
+    if json:
+        plans = [
+            {"kept": tried.kept, "lights": dict(tried.colours), "how": tried.how,
+             "changes": list(tried.changes)}
+            for tried in found
+        ]  # fmt: skip
+        show_json({**_describe_variables(data, best.plan.schema, None), "plans": plans})
+        return
+    _show_tried(data, found, assigned)
+    if path is not None and not quiet:
+        say(f"The first of them is in '{path}'. It passes its own gate. To carry it out:")
+        say(f"  sfumato protect {file} --plan {path} --out release")
+
+
+def _show_tried(data: Dataset, found: Sequence[TriedPlan], assigned: AssignedRoles) -> None:
+    """The roles, the plans, and what the chosen one changes."""
+    best = found[0]
+    done: dict[str, list[str]] = {}
+    for step in best.plan.steps:
+        for name in step.touches(best.plan.schema):
+            done.setdefault(name, []).append(step.name)
+    rows = [
+        (name, column.role or "?", column.kind or "?", ", ".join(done.get(name, ["as it is"])))
+        for name, column in islice(best.plan.schema.items(), _MOST_SHOWN)
+    ]
+    title = f"Records: {len(data):,}. Variables: {len(best.plan.schema)}."
+    show_table(title, ["variable", "role", "kind", "done"], rows)
+    if assigned.held:
+        say(f"Not given the role of the rest, since it looks like an identifier, a group or a "
+            f"weight: {', '.join(assigned.held)}.")  # fmt: skip
+    show_table(
+        "Plans that were tried",
+        ["plan", "keeps", *best.colours],
+        [(tried.how, f"{tried.kept:.0%}", *tried.colours.values()) for tried in found],
+    )
+    for line in best.changes:
+        say(f"- {line}")
 
 
 def _inspect_tables(

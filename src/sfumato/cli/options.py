@@ -154,20 +154,29 @@ def require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool) 
         )
 
 
+def require_plan_path(path: Path, *, overwrite: bool, source: str, option: str = "--plan") -> None:
+    """Refuse to write a plan where something else lies."""
+    if path.suffix != ".toml" or path.resolve() == Path(source).resolve():
+        hint = f"{option} plan.toml"
+        raise PlanError("A plan is written to a file that ends in .toml.", hint=hint)
+    if path.exists() and not overwrite:
+        raise _refuse_existing(path)
+
+
+def _refuse_existing(path: Path) -> PlanError:
+    return PlanError(f"'{path}' exists already.", hint="choose another name, or add --overwrite.")
+
+
 def write_plan(
     path: Path, plan: Plan, *, overwrite: bool, source: str, option: str = "--plan"
 ) -> None:
     """Write a plan with its comments; never over another file unless --overwrite was given."""
-    if path.suffix != ".toml" or path.resolve() == Path(source).resolve():
-        hint = f"{option} plan.toml"
-        raise PlanError("A plan is written to a file that ends in .toml.", hint=hint)
+    require_plan_path(path, overwrite=overwrite, source=source, option=option)
     try:
         with path.open("w" if overwrite else "x", encoding="utf-8") as file:
             file.write(plan.text(comments=True))
     except FileExistsError:
-        raise PlanError(
-            f"'{path}' exists already.", hint="choose another name, or add --overwrite."
-        ) from None
+        raise _refuse_existing(path) from None
     except OSError:
         raise PlanError(f"'{path}' cannot be written.", hint="does the folder exist?") from None
 

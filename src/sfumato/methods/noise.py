@@ -47,7 +47,7 @@ Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1)]
 ScaleName = Literal["log", "square_root", "logit", "rank_normal"]
 _SIZES = ("variance", "variance_share", "sd_share", "growth")
-_TABLES = (*_SIZES, "scale", "shift", "at_least", "at_most")
+_TABLES = (*_SIZES, "scale", "shift", "at_least", "at_most", "keep")
 _FEWEST_KNOTS = 5
 _TENTH = 0.1
 
@@ -87,6 +87,8 @@ class Noise(RowWise):
     at_most : highest released value: what lies above is set to it.
     bounds : values outside the domain: "declared" keeps released values in the domain that the
         schema declares.
+    keep : values that stay as they are, such as 0 for none: one list for all, or a table by
+        variable. Who has such a value is then known; noise leads nobody there.
     whole : whole numbers stay whole numbers: the released value is rounded. Others are rounded to
         the decimals that nearly all original values have, or that the schema declares (`digits`).
 
@@ -134,6 +136,7 @@ class Noise(RowWise):
     at_least: Finite | dict[str, Finite] | None = None
     at_most: Finite | dict[str, Finite] | None = None
     bounds: Literal["declared", "ignore"] = "declared"
+    keep: list[Finite] | dict[str, list[Finite]] | None = None
     whole: bool = True
 
     @model_validator(mode="after")
@@ -175,6 +178,7 @@ class Noise(RowWise):
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """The description of each variable's noise."""
         names = self.touches(data.schema)
+        data = self._set_kept_aside(data, names)
         if not names:
             raise MethodError(
                 "There is no number to add noise to.",
@@ -198,6 +202,16 @@ class Noise(RowWise):
             for name in names
         }
         return mark_constant(fitted, data, engine)
+
+    def _set_kept_aside(self, data: Dataset, names: Iterable[str]) -> Dataset:
+        """The records with the values that stay declared as codes: codes are never touched."""
+        kept = {name: _value_of(self.keep, name) for name in names}
+        columns = {
+            name: replace(data.schema[name], missing=(*data.schema[name].missing, *values))
+            for name, values in kept.items()
+            if values
+        }
+        return data.with_schema(data.schema.with_columns(columns)) if columns else data
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """The numbers, and whose they are."""
@@ -260,9 +274,10 @@ class Noise(RowWise):
             size = {"variance": self._fit_share(name, summary, measured[-1])}
         low, high = self._find_limits(name, data.schema[name], whole=whole)
         kind = Laplace if self.distribution == "laplace" else Gaussian
+        keep = _value_of(self.keep, name) or None
         if whole or not step:
-            return kind(**size, scale=scale, at_least=low, at_most=high, whole=whole)
-        return kind(**size, scale=scale, at_least=low, at_most=high, step=step)
+            return kind(**size, scale=scale, at_least=low, at_most=high, whole=whole, keep=keep)
+        return kind(**size, scale=scale, at_least=low, at_most=high, step=step, keep=keep)
 
     def _fit_share(self, name: str, summary: Mapping[str, Any], deviation: float) -> float:
         if summary["count"] == 0 or summary["min"] == summary["max"] or not deviation > 0:
@@ -326,6 +341,8 @@ class Noise(RowWise):
         """Add the noise, and round fractions to digits that tell nothing of it."""
         from sfumato.methods._noise.drawing import require_room
 
+        declared = data.schema
+        data = self._set_kept_aside(data, fitted)
         schema = data.schema
         noises = {name: _read_noise(name, fit) for name, fit in fitted.items()}
 
@@ -357,7 +374,14 @@ class Noise(RowWise):
                 columns.append(values.cast(types[name]) if types[name].is_float() else values)
             return pl.DataFrame(columns)
 
-        return engine.map_rows(noised, round_batch, reads=tuple(fitted))
+        rounded = engine.map_rows(noised, round_batch, reads=tuple(fitted))
+        if schema is declared:
+            return rounded
+        # What was set aside for a while is a value again.
+        back = {
+            name: replace(rounded.schema[name], missing=declared[name].missing) for name in fitted
+        }
+        return replace(rounded, schema=rounded.schema.with_columns(back))
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Whole numbers may have become others, and values may lie beyond the domain."""

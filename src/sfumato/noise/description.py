@@ -60,6 +60,7 @@ class Gaussian(NoiseDescription):
     whole : the released value was rounded to a whole number.
     step : it was rounded to a multiple of this, a power of ten. The error of that is uniform, of
         variance step² / 12. With a `scale`, small values were rounded to three digits instead.
+    keep : values that have no noise, such as 0 for none; noise leads to none of them.
 
     Examples
     --------
@@ -75,6 +76,7 @@ class Gaussian(NoiseDescription):
     at_most: Finite | None = None
     whole: bool = False
     step: Step | None = None
+    keep: list[Finite] | None = None
 
     @model_validator(mode="after")
     def _check_size(self) -> Self:
@@ -93,7 +95,7 @@ class Laplace(Gaussian):
 
     Parameters
     ----------
-    variance, growth, scale, at_least, at_most, whole, step : as for `Gaussian`.
+    variance, growth, scale, at_least, at_most, whole, step, keep : as for `Gaussian`.
 
     Examples
     --------

@@ -60,6 +60,10 @@ _STRATUM_MULTIPLE = 10
 """How many times k a stratum should hold, so that the records of a class are alike in the rest."""
 _SIZES = (0.2, 0.3, 0.5)
 """Standard deviations of noise, as shares of the variable's own: the first that moves enough."""
+_MANY_ZEROS = 0.1
+"""The share of zeros from which on 0 says that there is none."""
+_FEW_VALUES = 10
+"""So few values are codes or counts, which whole noise treats."""
 _UNMOVED_SHARE = 0.2
 """The share of records that may stay next to their original in any one variable. Of a variable in
 whole numbers a few in a hundred do by chance."""
@@ -183,12 +187,22 @@ def _find_left_out(data: Dataset, schema: Schema) -> Mends:
     )
 
 
-def suggest_schema(data: Dataset) -> Schema:
-    """Roles, kinds and domains, each with its reason; what follows from another says so."""
+def suggest_schema(data: Dataset, decided: Mapping[str, Role] | None = None) -> Schema:
+    """Roles, kinds and domains, each with its reason; what follows from another says so.
+
+    Parameters
+    ----------
+    decided : roles that somebody has given.
+    """
     _require_records(data)
     # What the file itself declares, such as the missing codes of SPSS, stays; and a code for
     # missing must not widen a domain.
-    data = data.with_schema(Schema.infer(data.frame, known=data.schema))
+    inferred = Schema.infer(data.frame, known=data.schema)
+    named = {
+        name: replace(inferred[name], role=role, reason="As somebody said.")
+        for name, role in (decided or {}).items()
+    }
+    data = data.with_schema(inferred.with_columns(named))
     schema = _name_identity(data, _add_orders(data, _add_domains(data, data.schema)))
     # The file brings the labels of its values each time it is read.
     labelled = [name for name, column in schema.items() if column.labels]
@@ -474,23 +488,48 @@ def _choose_noise(data: Dataset) -> tuple[Noise | None, list[str]]:
 
     Why noise, and not centres of neighbours: see `benchmarks/bench_first_plan.py`. Codes and counts
     need more of it than measurements, since less than half a unit is rounded away. Only where sizes
-    differ are variables named.
+    differ are variables named. Where many have none of it, such as no visits, none stays none; and
+    what is above 0 stays above it.
     """
     noise = Noise(sd_share=_SIZES[0])
     if len(data) < _FEWEST or not _can_fit(noise, data):
         return None, []
     names = noise.touches(data.schema)
+    keep = {name: [0.0] for name in names if _has_many_zeros(data.column(name))}
+    scale = dict.fromkeys(
+        (name for name in names if _would_turn_negative(data.column(name))), "log"
+    )
+    shape: dict[str, Any] = {"keep": keep or None, "scale": scale or None}
     sizes = dict.fromkeys(names, _SIZES[0])
-    unmoved = set(names)
+    unmoved = {name for name in names if name not in keep}
     for size in _SIZES:
         sizes |= dict.fromkeys(unmoved, size)
-        released = Noise(variables=list(names), sd_share=size).apply(data, key=bytes(32))
+        tried = Noise(variables=list(names), sd_share=size, **shape)
+        if not _can_fit(tried, data):
+            return None, []
+        released = tried.apply(data, key=bytes(32))
         unmoved = {name for name in unmoved if not _moves_enough(data, released, name)}
-    if len(set(sizes.values())) == 1:
-        noise = Noise(sd_share=sizes[names[0]])
+    if keep or scale or len(set(sizes.values())) > 1:
+        noise = Noise(variables=list(names), sd_share=sizes, **shape)
     else:
-        noise = Noise(variables=list(names), sd_share=sizes)
-    return noise, [name for name in names if name not in unmoved]
+        noise = Noise(sd_share=sizes[names[0]])
+    return noise, [name for name in names if name not in unmoved and name not in keep]
+
+
+def _has_many_zeros(values: pl.Series) -> bool:
+    """Whether 0 says that there is none, and not how much."""
+    known = values.drop_nulls()
+    zeros = float((known == 0).mean() or 0.0)  # type: ignore[arg-type]
+    return _MANY_ZEROS <= zeros < 1 and known.n_unique() > _FEW_VALUES
+
+
+def _would_turn_negative(values: pl.Series) -> bool:
+    """Whether noise of the smallest size would lead below 0 what lies above it."""
+    known = values.drop_nulls().cast(pl.Float64)
+    above = known.filter(known != 0)
+    if not len(above) or above.n_unique() <= _FEW_VALUES or float(above.min()) <= 0:  # type: ignore[arg-type]
+        return False
+    return bool(float(above.min()) < 3 * _SIZES[0] * float(known.std() or 0.0))  # type: ignore[arg-type]
 
 
 def _moves_enough(data: Dataset, released: Dataset, name: str) -> bool:

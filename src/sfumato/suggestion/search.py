@@ -44,6 +44,9 @@ _MOST_TRIES = 30
 _LARGEST_K = 20
 _DISCLOSED = 0.05
 """The share of people whose secret everybody alike has in common, at most."""
+_PRICE = 0.1
+"""The share of the purpose that classes which differ in what is secret may cost. Where they cost
+more, no target is set, and the light names the secret and how many share it."""
 _WORTH = 0.01
 """The share of the purpose that a plan must keep more to be preferred to a simpler one."""
 _LIMIT = 0.2
@@ -170,7 +173,7 @@ class _Search:
         self._purpose, self._open = purpose or Purpose(), {*open_roles}
         if schema is None:
             self._open = {*data.columns}
-        self._named = _list_named(purpose)
+        self._named = frozenset() if purpose is None else frozenset(purpose.list_variables())
         self._progress = progress
         self._tries = 0
 
@@ -239,7 +242,11 @@ class _Search:
         if draft.diverse:
             targets.append(Target(name=AttributeDisclosure.name, most=_DISCLOSED))
         return replace(
-            plan, schema=Schema(columns), steps=steps, targets=targets, evaluate=evaluate
+            plan,
+            schema=Schema(columns),
+            steps=tuple(steps),
+            targets=tuple(targets),
+            evaluate=evaluate,
         )
 
     def _declare_dropped(self, name: str) -> Any:
@@ -395,13 +402,13 @@ class _Search:
         target = Target(name=AttributeDisclosure.name, most=_DISCLOSED)
         if not release.dataset.schema.having("quasi"):
             return attempt
-        plan = replace(attempt.plan, targets=[*attempt.plan.targets, target])
+        plan = replace(attempt.plan, targets=(*attempt.plan.targets, target))
         asked = _measure_disclosure(release)
         if asked <= BARELY * _DISCLOSED:
             again = self._carry_out(plan, attempt.draft)
             return again if again.passed else attempt
         diverse = self._try(replace(attempt.draft, diverse=True, settings={}))
-        if diverse.passed:
+        if diverse.passed and diverse.kept >= attempt.kept - _PRICE:
             why = "Classes differ in what is secret, so that nobody's is that of all alike."
             changed = replace(diverse.draft, changes=(*diverse.draft.changes, why))
             return replace(diverse, draft=changed)
@@ -446,7 +453,11 @@ def _set(draft: _Draft, **settings: Any) -> _Draft:
 
 
 def _drop_repeated(attempts: Sequence[_Attempt]) -> list[_Attempt]:
-    return list({attempt.plan.digest: attempt for attempt in reversed(attempts)}.values())[::-1]
+    """Each way to treat the data once, the first of it."""
+    seen: dict[str, _Attempt] = {}
+    for attempt in attempts:
+        seen.setdefault(repr((attempt.plan.steps, attempt.plan.schema)), attempt)
+    return list(seen.values())
 
 
 def _drop_more(steps: Sequence[Method], names: Sequence[str]) -> list[Method]:
@@ -465,16 +476,6 @@ def _measure_disclosure(release: Release) -> float:
     except SfumatoError:
         return 0.0
     return evidence.at_worst
-
-
-def _list_named(purpose: Purpose | None) -> frozenset[str]:
-    """The variables that the purpose names; none where it is not stated."""
-    if purpose is None or purpose.items is None:
-        return frozenset()
-    from sfumato.utility.purposes.statements import read_statement
-
-    named = [name for item in purpose.items for name in read_statement(item).variables]
-    return frozenset([*named, *(purpose.single or ())])
 
 
 def _draw_sample(data: Dataset) -> Dataset:

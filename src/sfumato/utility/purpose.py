@@ -99,6 +99,11 @@ class Purpose(Measure):
             return [read_statement(text) for text in self.items]
         return list_usual_statements(data)
 
+    def list_variables(self) -> list[str]:
+        """The variables that are needed, as far as the purpose is stated."""
+        named = [name for item in self.items or () for name in read_statement(item).variables]
+        return list(dict.fromkeys([*named, *(self.single or ())]))
+
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Estimate every item from both."""
         del engine  # all records are in memory

@@ -1,0 +1,83 @@
+"""Roles in one go: who may be known by what, what is secret, and what holds for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sfumato.data import Dataset
+from sfumato.errors import SchemaError
+from sfumato.schema import IDENTIFYING, ROLES, Role, Schema
+from sfumato.suggestion.first_plan import suggest_schema
+
+_GROUPING: tuple[Role, ...] = ("weight", "cluster")
+"""Suggestions that hold against a word on all the rest, as those of names do, which are never
+harmless by the way."""
+
+
+@dataclass(frozen=True)
+class AssignedRoles:
+    """The schema with the roles that were given, and the variables whose role may still change.
+
+    Parameters
+    ----------
+    schema : of all variables.
+    open_roles : those that nobody has named one by one.
+    held : variables that were not given the role of the rest, since they look like identifiers.
+    """
+
+    schema: Schema
+    open_roles: frozenset[str]
+    held: tuple[str, ...] = ()
+
+
+def assign_roles(
+    data: Dataset,
+    *,
+    known: Collection[str] = (),
+    secret: Collection[str] = (),
+    rest: Role | None = None,
+    needed: Collection[str] = (),
+) -> AssignedRoles:
+    """Give roles in one go.
+
+    Parameters
+    ----------
+    data : the original records.
+    known : variables by which somebody may be known ("quasi").
+    secret : what nobody should learn ("sensitive").
+    rest : the role of all others. What looks like a name or a number of a person keeps what its
+        values suggest. Default: what values suggest; what they do not is read as known to others.
+    needed : variables that the purpose computes with: they are no groups or weights.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> data = sf.Dataset(pl.DataFrame({"age": [30, 41], "pay": [1, 2], "town": ["a", "b"]}))
+    >>> assigned = assign_roles(data, known=["age"], secret=["pay"], rest="other")
+    >>> {name: column.role for name, column in assigned.schema.items()}
+    {'age': 'quasi', 'pay': 'sensitive', 'town': 'other'}
+    """
+    data.schema.require([*known, *secret])
+    if both := [name for name in known if name in secret]:
+        raise SchemaError(
+            f"Variable '{both[0]}' is given as known and as secret.",
+            hint="what others may know and nobody should learn is known: leave it there.",
+        )
+    if rest is not None and rest not in ROLES:
+        raise SchemaError(f"There is no role '{rest}'.", hint=f"one of {', '.join(ROLES)}.")
+    decided: dict[str, Role] = {}
+    decided.update(dict.fromkeys(secret, "sensitive"))
+    decided.update(dict.fromkeys(known, "quasi"))
+    suggested = suggest_schema(data)
+    others = [name for name in data.columns if name not in decided]
+    held = [
+        name
+        for name in others
+        if suggested[name].role in IDENTIFYING
+        or (suggested[name].role in _GROUPING and name not in needed)
+    ]
+    if rest is not None:
+        decided.update(dict.fromkeys((name for name in others if name not in held), rest))
+    schema = suggest_schema(data, decided)
+    return AssignedRoles(schema, frozenset(others), tuple(held) if rest is not None else ())
