@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sfumato.run.tiers import TieredRelease, protect_tiers
     from sfumato.schema import Column, Schema
     from sfumato.storage.opened_tables import open_tables
+    from sfumato.storage.opening import open_release
     from sfumato.tuning.calibrate import calibrate
     from sfumato.tuning.plans import compare_plans
     from sfumato.tuning.search import tune
@@ -71,6 +72,7 @@ _HOMES = {
     "evaluate": "run",
     "explore": "analysis.explore",
     "fit": "analysis.fit",
+    "open_release": "storage.opening",
     "open_tables": "storage.opened_tables",
     "protect": "run",
     "protect_tiers": "run.tiers",
@@ -126,6 +128,7 @@ __all__ = [
     "fit",
     "hierarchies",
     "methods",
+    "open_release",
     "open_tables",
     "outputs",
     "peering",

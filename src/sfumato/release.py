@@ -303,6 +303,7 @@ class Release:
         *,
         overwrite: bool = False,
         ledger: str | Path | Literal[False] | None = None,
+        draft: bool = False,
         progress: Progress | None = None,
     ) -> Path:
         """Write data, manifest, report and custody record into a new folder, all or nothing.
@@ -315,11 +316,16 @@ class Release:
         Parameters
         ----------
         folder : where to.
-        overwrite : replace the release in the folder. It then counts as never passed on.
+        overwrite : replace the release in the folder. It still counts, since somebody may have it;
+            a draft never does.
         ledger : the folder of the ledger; by default `$SFUMATO_LEDGER`, else that of the user.
             False neither looks into it nor adds to it.
+        draft : write a draft, to look at and to throw away: it says so in its files, and is held
+            against no other release. As many as one likes.
         """
-        return write_to_disk(self, folder, overwrite=overwrite, ledger=ledger, progress=progress)
+        return write_to_disk(
+            self, folder, overwrite=overwrite, ledger=ledger, draft=draft, progress=progress
+        )
 
 
 def write_to_disk(
@@ -328,13 +334,14 @@ def write_to_disk(
     *,
     overwrite: bool,
     ledger: str | Path | Literal[False] | None,
+    draft: bool = False,
     progress: Progress | None,
 ) -> Path:
     """Write a release of one table or of several; see `Release.write`."""
     from sfumato.storage.writing import write_release
 
     return write_release(
-        release, Path(folder), overwrite=overwrite, ledger=ledger, progress=progress
+        release, Path(folder), overwrite=overwrite, ledger=ledger, draft=draft, progress=progress
     )
 
 

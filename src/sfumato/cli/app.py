@@ -45,6 +45,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Protect": {
         "protect": ("release", "Carry out a plan and write the release if it is safe."),
+        "release": ("release", "Make a draft final, and enter it into the ledger."),
         "tune": ("tune", "Search for the plan that meets the targets and loses least."),
         "calibrate": ("calibrate", "Find the least noise that misleads an attacker enough."),
         "compare": ("compare", "Show what several plans protect and cost, side by side."),

@@ -36,7 +36,13 @@ from sfumato.storage.opening import (
     read_custody,
     read_plan_of,
 )
-from sfumato.storage.protecting import find_identifiers, find_key, list_folders, protect_into
+from sfumato.storage.protecting import (
+    find_identifiers,
+    find_key,
+    finish_draft,
+    list_folders,
+    protect_into,
+)
 from sfumato.storage.signing import read_public_key
 from sfumato.storage.verifying import Check, is_intact, verify_files, verify_release
 
@@ -55,6 +61,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: sfumato protect cohort.csv --plan plan.toml --out release")(
         protect
     )
+    app.command(epilog="Example: sfumato release draft --original cohort.csv")(release)
     app.command(epilog="Example: sfumato evaluate cohort.csv release")(
         options.add_measure_options(evaluate)
     )
@@ -81,6 +88,10 @@ def protect(
     no_ledger: Annotated[
         bool,
         typer.Option("--no-ledger", help="Do not look for earlier releases in the ledger."),
+    ] = False,
+    draft: Annotated[
+        bool,
+        typer.Option("--draft", help="Write a draft to look at; `sfumato release` makes it final."),
     ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -119,9 +130,46 @@ def protect(
             for line in find_identifiers(data, loaded).values():
                 say(f"Warning: {line}", style="yellow")
         released = protect_into(
-            to, data, loaded, key=key, overwrite=overwrite, ledger=place, progress=tell
-        )
+            to, data, loaded, key=key, overwrite=overwrite, ledger=place, draft=draft,
+            progress=tell,
+        )  # fmt: skip
     _show_protected(released, to, as_json=json, quiet=quiet)
+    if draft and not json and not quiet:
+        say(f"This is a draft. To make it final: sfumato release {to} --original {file}")
+
+
+def release(
+    folder: Annotated[Path, typer.Argument(help="The draft, with its custody record.")],
+    original: Annotated[
+        str, typer.Option("--original", help="The file that the draft was made of.")
+    ],
+    to: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Another folder. Default: the place of the draft."),
+    ] = None,
+    table: options.Table = None,
+    query: options.Query = None,
+    ledger: options.LedgerFolder = None,
+    no_ledger: Annotated[
+        bool,
+        typer.Option("--no-ledger", help="Do not look for earlier releases in the ledger."),
+    ] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make a draft final: held against all earlier releases, and entered into the ledger.
+
+    The plan is carried out once more with the key of the draft, which gives the same records.
+    """
+    loaded = read_plan_of(folder)
+    place: Path | Literal[False] | None = False if no_ledger else ledger
+    with progress(quiet=quiet or json) as tell, _say_what_was_kept():
+        tell("reading", 0, 1)
+        data = tables.read_for(
+            original, loaded, table=table, query=query, engine=None, master=None, progress=tell
+        )
+        released = finish_draft(folder, data, out=to, ledger=place, progress=tell)
+    _show_protected(released, to or folder, as_json=json, quiet=quiet)
 
 
 def _show_protected(

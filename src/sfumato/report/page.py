@@ -73,6 +73,7 @@ def describe_release(manifest: Plain, custody: Plain | None = None) -> dict[str,
     parties = manifest.get("parties", {})
     return {
         "inside": inside,
+        "draft": bool(manifest.get("draft")),
         "manifest": manifest,
         "custody": custody,
         "title": parties.get("title", ""),

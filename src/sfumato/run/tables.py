@@ -268,6 +268,7 @@ class LinkedRelease:
         *,
         overwrite: bool = False,
         ledger: str | Path | Literal[False] | None = None,
+        draft: bool = False,
         progress: Progress | None = None,
     ) -> Path:
         """Write all tables, one manifest, one report and the custody record, all or nothing.
@@ -275,7 +276,9 @@ class LinkedRelease:
         The targets are measured again on the files as they are on the disk before the folder
         appears under its name. See `Release.write`.
         """
-        return write_to_disk(self, folder, overwrite=overwrite, ledger=ledger, progress=progress)
+        return write_to_disk(
+            self, folder, overwrite=overwrite, ledger=ledger, draft=draft, progress=progress
+        )
 
 
 @dataclass(frozen=True, eq=False)

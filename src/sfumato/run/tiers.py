@@ -67,6 +67,7 @@ class TieredRelease(Mapping[str, Release]):
         *,
         overwrite: bool = False,
         ledger: str | Path | Literal[False] | None = None,
+        draft: bool = False,
         progress: Progress | None = None,
     ) -> dict[str, Path]:
         """Write a release folder for each tier into the folder; see `Release.write`.
@@ -86,7 +87,7 @@ class TieredRelease(Mapping[str, Release]):
         for name, path in targets.items():
             with _name_tier(name):
                 self.releases[name].write(
-                    path, overwrite=overwrite, ledger=ledger, progress=progress
+                    path, overwrite=overwrite, ledger=ledger, draft=draft, progress=progress
                 )
         return targets
 

@@ -43,6 +43,7 @@ class Composing:
     evidence: Mapping[str, Evidence]
     facts: dict[str, Any]
     ledger: Ledger | None
+    draft: bool = False
 
     @property
     def lights(self) -> Lights:

@@ -20,6 +20,8 @@ CODEBOOK = ("codebook.html", "codebook.json")
 KEY_FILE = f"{CUSTODY}/key"
 PLAN_FILE = f"{CUSTODY}/plan.toml"
 RECORD_FILE = f"{CUSTODY}/custody.json"
+DRAFT = "draft"
+"""What the file of the data is called as long as it is for nobody else."""
 PURPOSE = "purpose.json"
 """What the release is good for, answer by answer, beside the custody record."""
 TRAIL_FILE = f"{CUSTODY}/studio.jsonl"

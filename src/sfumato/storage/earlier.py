@@ -140,7 +140,8 @@ def list_beside(target: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         except (OSError, ValueError):
             record = None
         if isinstance(record, dict) and isinstance(record.get("input"), dict):
-            yield folder, record
+            if not record.get("draft"):  # nobody has a draft
+                yield folder, record
         else:
             yield folder, {"input": {}, "damaged": True}
 

@@ -190,15 +190,16 @@ def read_plan_of(folder: Path) -> Plan:
     return Plan.load(folder / PLAN_FILE)
 
 
-def open_release(folder: Path, *, like: Any = None) -> OpenedRelease:
-    """Open a release: the data by the types in its manifest, and the manifest itself.
+def open_release(folder: str | Path, *, like: Any = None) -> OpenedRelease:
+    """Open a release: `data`, a frame with the types that its manifest declares, and `manifest`.
 
     Parameters
     ----------
     folder : the release.
     like : a frame, or the session of a cluster: its data are then read on the same cluster.
     """
-    return open_data(folder, read_manifest(folder), like=like)
+    path = Path(folder)
+    return open_data(path, read_manifest(path), like=like)
 
 
 def open_data(

@@ -20,13 +20,14 @@ from sfumato.run.tables import LinkedRelease
 from sfumato.run.tiers import TieredRelease, protect_tiers
 from sfumato.schema import IDENTIFYING, Schema
 from sfumato.storage.contents import KEY_FILE, MANIFEST
+from sfumato.storage.opening import read_any_manifest, read_custody, read_plan_of
 from sfumato.storage.writing import keep_attempt
 
 _SAMPLE = 5_000
 """Records that are looked at for direct identifiers with another role."""
 
 
-def protect_into(
+def protect_into(  # noqa: PLR0913 - those of `Release.write`
     folder: Path,
     data: Dataset | Mapping[str, Dataset],
     plan: Plan,
@@ -34,6 +35,7 @@ def protect_into(
     key: Key | Path | None = None,
     overwrite: bool = False,
     ledger: Path | Literal[False] | None = None,
+    draft: bool = False,
     progress: Progress | None = None,
 ) -> Release | TieredRelease | LinkedRelease:
     """Carry out a plan and write the release; of one that is refused, keep the evidence beside it.
@@ -44,7 +46,7 @@ def protect_into(
     data : the records of one table, or of several by name.
     plan : for one table, with tiers or without, or for several.
     key : of an earlier release of the same data; by default a new one.
-    overwrite, ledger : see `Release.write`.
+    overwrite, ledger, draft : see `Release.write`.
 
     Raises
     ------
@@ -55,13 +57,54 @@ def protect_into(
         carry_out: Any = protect_tiers if plan.tiers else protect
         released: Release | TieredRelease | LinkedRelease
         released = carry_out(data, plan, key=key, progress=progress)
-        released.write(folder, overwrite=overwrite, ledger=ledger, progress=progress)
+        released.write(folder, overwrite=overwrite, ledger=ledger, draft=draft, progress=progress)
     except TargetError as error:
         # A full disk must not hide why it was refused.
         with suppress(OSError):
             error.kept = str(keep_attempt(folder, plan, error))
         raise error from None
     return released
+
+
+def finish_draft(
+    folder: Path,
+    data: Dataset | Mapping[str, Dataset],
+    *,
+    out: Path | None = None,
+    ledger: Path | Literal[False] | None = None,
+    progress: Progress | None = None,
+) -> Release | LinkedRelease:
+    """Make a draft final: the same plan and key on the same records, held against all that is out.
+
+    What is written is what was looked at: if the records have changed since, it is refused.
+
+    Parameters
+    ----------
+    folder : the draft, with its custody record.
+    data : the records it was made of.
+    out : where the release goes. Default: into the place of the draft.
+    """
+    manifest, record = read_any_manifest(folder), read_custody(folder)
+    if not manifest.get("draft"):
+        raise ReleaseError(
+            f"'{folder}' is no draft: it is final already.", hint="sfumato verify checks it."
+        )
+    plan = read_plan_of(folder)
+    released: Any = protect(data, plan, key=folder / KEY_FILE, progress=progress)  # type: ignore[arg-type]
+    if released.custody["input"] != record["input"]:
+        raise ReleaseError(
+            "These are not the records that the draft was made of.",
+            hint="take the same file; or make another draft: sfumato protect --draft.",
+        )
+    target = folder if out is None else out
+    try:
+        released.write(target, overwrite=out is None, ledger=ledger, progress=progress)
+    except TargetError as error:
+        with suppress(OSError):
+            error.kept = str(keep_attempt(target, plan, error))
+        raise error from None
+    done: Release | LinkedRelease = released
+    return done
 
 
 def list_folders(plan: Plan, folder: Path) -> list[Path]:

@@ -19,7 +19,7 @@ import secrets
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,6 +65,7 @@ from sfumato.storage.contents import (
     ACCREDITED_FILE,
     CODEBOOK,
     CUSTODY,
+    DRAFT,
     KEY_FILE,
     MANIFEST,
     PARTIAL,
@@ -100,9 +101,14 @@ def write_release(
     *,
     overwrite: bool,
     ledger: str | Path | Literal[False] | None = None,
+    draft: bool = False,
     progress: Progress | None,
 ) -> Path:
-    """Write everything beside the folder, check it there, and move it into place at once."""
+    """Write everything beside the folder, check it there, and move it into place at once.
+
+    A draft says so in its files. It is passed on to nobody, so it is held against no other release,
+    and no other one is held against it.
+    """
     target = folder.resolve()
     with explain_failing_disk():
         restore_former_folder(target)
@@ -112,7 +118,7 @@ def write_release(
         release.case.require_attacks_held()
     with (
         explain_failing_disk(),
-        hold_together(release, target, open_ledger(ledger), progress) as composing,
+        _hold(release, target, ledger, progress, draft=draft) as composing,
     ):
         target.parent.mkdir(parents=True, exist_ok=True)
         with prepare_beside(target) as folder_to_fill:
@@ -123,6 +129,20 @@ def write_release(
                 put_folder_in_place(folder_to_fill, target, overwrite=overwrite)
             spare_strangers(release.key, folder_to_fill, target)
     return folder
+
+
+def _hold(
+    release: Release | LinkedRelease,
+    target: Path,
+    ledger: str | Path | Literal[False] | None,
+    progress: Progress | None,
+    *,
+    draft: bool,
+) -> AbstractContextManager[Composing]:
+    """The release together with all earlier ones; a draft by itself."""
+    if draft:
+        return nullcontext(Composing(release, release.case.evidence, {"ledger": None}, None, True))
+    return hold_together(release, target, open_ledger(ledger), progress)
 
 
 @contextmanager
@@ -157,7 +177,9 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
 
     release, case = composing.release, composing.release.case
     plan = release.plan
-    manifest, verdict = _write_tables(release, folder, report)
+    manifest, verdict = _write_tables(release, folder, report, draft=composing.draft)
+    if composing.draft:
+        manifest["draft"] = True
     tables = release.tables if plan.tables else {}
     dossier = build_dossier(plan, verdict, case.evidence, case.attacks, tables)
     if dossier is not None:
@@ -190,6 +212,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
         **({} if dossier is None else {"dossier": dossier.plain()}),
         **({} if plan.tables else _tabulate(release.tables[WHOLE])),
         "composition": composing.facts,
+        **({"draft": True} if composing.draft else {}),
         "manifest_sha256": sha256(folder / MANIFEST),
     }
     create_file(private / REPORT, render_report(manifest, custody).encode(), mode=PRIVATE)
@@ -204,7 +227,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
 
 
 def _write_tables(
-    release: Release | LinkedRelease, folder: Path, report: Progress
+    release: Release | LinkedRelease, folder: Path, report: Progress, *, draft: bool
 ) -> tuple[dict[str, Any], Sequence[Judgement]]:
     """Write the records of every table: the manifest, and the targets held against the files."""
     manifests: dict[str, dict[str, Any]] = {}
@@ -214,7 +237,9 @@ def _write_tables(
         write_data = _write_on_cluster if _is_on_cluster(table) else write_file_of
         if frames.is_lazy(table.dataset.frame):
             write_data = _write_in_batches
-        facts, verdict = write_data(table, folder, report, name=name or "data")
+        facts, verdict = write_data(
+            table, folder, report, name=name or (DRAFT if draft else "data")
+        )
         manifests[name] = {
             **facts,
             "targets": [judgement.public() for judgement in verdict],
