@@ -50,6 +50,7 @@ _MANY = 0.1
 """Share of records that hardly moved above which it is said in colour."""
 
 
+_PASS_ON = "Release:   {}/  (pass on everything but custody/)"
 _NAMED = 3
 """Variables that are named before the others are only counted."""
 _ROWS = 40
@@ -292,7 +293,9 @@ def _show_release(released: Release | LinkedRelease, to: Path, *, quiet: bool) -
         show_variables(table, name)
     _show_notes(released)
     if not quiet:
-        say(f"Release:   {to}/  (pass on everything but custody/)")
+        draft = read_any_manifest(to).get("draft")
+        what = "Draft:     {}/  (do not pass it on)" if draft else _PASS_ON
+        say(what.format(to))
         say(f"Report:    {to}/report.html")
         say(f"Codebook:  {to}/codebook.html  (for analysts)")
         say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, internal report)")

@@ -39,6 +39,9 @@ LEDGER = "untouched"
 _YEAR = 365.25
 _ARROWS = {"lower": "↓", "higher": "↑"}
 
+_MOST_ANSWERS = 60
+"""Answers that the report lists; all of them stand in `custody/purpose.json`."""
+
 
 def get_measure_facts(name: str) -> dict[str, str]:
     """The room and the question of a measure; of one that is not installed here, a guess."""
@@ -235,6 +238,46 @@ def describe_losses(evidence: Mapping[str, Plain], variables: Mapping[str, Plain
         for name in names
         if name in variables
     ]
+
+
+def describe_purpose(evidence: Mapping[str, Plain]) -> Plain | None:
+    """The certificate of what the release is good for: every answer before and after."""
+    found = get_evidence(evidence, "purpose")
+    if found is None or not found.get("table"):
+        return None
+    rows = [
+        {
+            "name": row["name"],
+            "original": _format_answer(row["original"]),
+            "interval": f"{_format_answer(row['low'])} to {_format_answer(row['high'])}",
+            "released": _format_answer(row["released"]),
+            "corrected": _format_answer(row["corrected"]),
+            "kept": row["kept"],
+            "says": _tell_kept(row),
+        }
+        for row in sorted(found["table"], key=lambda row: row["kept"])
+    ]
+    details = found["details"]
+    return {
+        "rows": rows[:_MOST_ANSWERS],
+        "more": max(len(rows) - _MOST_ANSWERS, 0),
+        "kept": details["kept"],
+        "items": details["items"],
+        "stated": details["stated"],
+        "corrected": any(row["corrected"] for row in rows),
+    }
+
+
+def _format_answer(number: float | None) -> str:
+    return "" if number is None else f"{number:.4g}"
+
+
+def _tell_kept(row: Plain) -> str:
+    if row["kept_as_released"]:
+        return "kept"
+    if row["kept"]:
+        return "kept once the noise is taken out"
+    return row["reason"] or "not kept"
 
 
 def _read_moments(

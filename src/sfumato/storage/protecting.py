@@ -90,7 +90,7 @@ def finish_draft(
             f"'{folder}' is no draft: it is final already.", hint="sfumato verify checks it."
         )
     plan = read_plan_of(folder)
-    released: Any = protect(data, plan, key=folder / KEY_FILE, progress=progress)  # type: ignore[arg-type]
+    released: Any = protect(data, plan, key=folder / KEY_FILE, progress=progress)
     if released.custody["input"] != record["input"]:
         raise ReleaseError(
             "These are not the records that the draft was made of.",

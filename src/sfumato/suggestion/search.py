@@ -9,6 +9,7 @@ custodian gets a plan, and not one refusal after another.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -97,6 +98,12 @@ class _Draft:
     settings: Mapping[str, Any] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """What tells a draft from others, whatever it is called."""
+        return repr((sorted(self.roles.items()), sorted(self.dropped), self.k, self.diverse,
+                     sorted(self.settings.items())))  # fmt: skip
+
     def with_role(self, name: str, role: Role, why: str) -> _Draft:
         """The same with another role of a variable."""
         return replace(
@@ -182,13 +189,17 @@ class _Search:
         began = time.process_time()
         best = self._mend(self._try(_Draft()))
         found = [best]
-        for how, draft in self._list_variants(best):
-            if time.process_time() - began > seconds:
-                break
+        variants, seen = deque(self._list_variants(best)), set[str]()
+        while variants and time.process_time() - began <= seconds:
+            how, draft = variants.popleft()
+            if draft.key in seen:
+                continue
+            seen.add(draft.key)
             attempt = self._try(draft)
             if attempt.passed and attempt.kept > best.kept + _WORTH:
                 best = replace(attempt, draft=replace(draft, changes=(*draft.changes, how)))
                 found.append(best)
+                variants.extend(self._list_variants(best))
         best = self._limit_disclosure(best)
         ranked = [best, *sorted(found, key=lambda attempt: -attempt.kept)]
         tried = [self._describe(attempt) for attempt in _drop_repeated(ranked)]
@@ -268,10 +279,8 @@ class _Search:
         seen = set[str]()
         while not attempt.passed and self._tries < _MOST_TRIES:
             for draft in self._list_remedies(attempt):
-                key = repr((sorted(draft.roles.items()), sorted(draft.dropped), draft.k,
-                            draft.diverse, sorted(draft.settings.items())))  # fmt: skip
-                if key not in seen:
-                    seen.add(key)
+                if draft.key not in seen:
+                    seen.add(draft.key)
                     break
             else:
                 break
@@ -327,20 +336,21 @@ class _Search:
         original = release.original
         findings = find_dependencies(original, release.dataset)
         findings.sort(key=lambda finding: -finding.gain)
-        for finding in findings:
-            if finding.gain <= BARELY * _LIMIT and not release.verdict:
-                continue
-            for tool in self._rank(finding):
-                role = original.schema[finding.protected].role
-                told = f"it gives '{finding.protected}' away"
-                if self._can_promote(tool, draft, original) and role is not None:
-                    yield draft.with_role(tool, role, f"is protected as well: {told}")
-                yield draft.without(tool, told)
+        # What somebody has named as known or secret goes last: it is what the data are about.
+        for named in (False, True):
+            for finding in findings:
+                tools = [t for t in self._rank(finding) if (t not in self._open) == named]
+                for tool in tools:
+                    role = original.schema[finding.protected].role
+                    told = f"it gives '{finding.protected}' away"
+                    if self._can_promote(tool, draft, original) and role is not None:
+                        yield draft.with_role(tool, role, f"is protected as well: {told}")
+                    yield draft.without(tool, told)
 
     def _rank(self, finding: Finding) -> list[str]:
         """The tools of a rule, what nobody needs first."""
         tools = [tool for tool in finding.tools if tool != finding.protected]
-        return sorted(tools, key=lambda tool: (tool in self._named, tool not in self._open))
+        return sorted(tools, key=lambda tool: tool in self._named)
 
     def _can_promote(self, name: str, draft: _Draft, original: Dataset) -> bool:
         """Whether a variable can be protected instead of left out, and somebody needs it."""
@@ -393,6 +403,13 @@ class _Search:
             yield "Classes of nearest records.", _set(draft, clustering="mdav", strata=[])
         yield "A class gets its median.", _set(draft, output="median")
         yield "No variable stays as it is.", _set(draft, strata=[])
+        unneeded = [name for name in attempt.plan.schema.having("quasi") if name not in self._named]
+        if self._named and len(unneeded) < len(attempt.plan.schema.having("quasi")):
+            fewer = draft
+            for name in unneeded:
+                if name not in draft.dropped:
+                    fewer = fewer.without(name, "the purpose does not need it, and others gain")
+            yield "Only known variables that the purpose needs.", fewer
 
     def _limit_disclosure(self, attempt: _Attempt) -> _Attempt:
         """Ask that nobody's secret is shared by all who look alike; make classes diverse for it."""
