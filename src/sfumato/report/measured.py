@@ -248,6 +248,7 @@ def describe_purpose(evidence: Mapping[str, Plain]) -> Plain | None:
     rows = [
         {
             "name": row["name"],
+            "asked": "" if row["item"] in row["name"] else row["item"],
             "original": _format_answer(row["original"]),
             "interval": f"{_format_answer(row['low'])} to {_format_answer(row['high'])}",
             "released": _format_answer(row["released"]),
@@ -262,7 +263,7 @@ def describe_purpose(evidence: Mapping[str, Plain]) -> Plain | None:
         "rows": rows[:_MOST_ANSWERS],
         "more": max(len(rows) - _MOST_ANSWERS, 0),
         "kept": details["kept"],
-        "items": details["items"],
+        "answers": details["items"],
         "stated": details["stated"],
         "corrected": any(row["corrected"] for row in rows),
     }

@@ -78,7 +78,7 @@ class TriedPlan:
 
 
 @dataclass(frozen=True)
-class _Draft:
+class _PlanDraft:
     """What a plan is made of, before it is written.
 
     Parameters
@@ -104,13 +104,13 @@ class _Draft:
         return repr((sorted(self.roles.items()), sorted(self.dropped), self.k, self.diverse,
                      sorted(self.settings.items())))  # fmt: skip
 
-    def with_role(self, name: str, role: Role, why: str) -> _Draft:
+    def with_role(self, name: str, role: Role, why: str) -> _PlanDraft:
         """The same with another role of a variable."""
         return replace(
             self, roles={**self.roles, name: role}, changes=(*self.changes, f"'{name}' {why}")
         )
 
-    def without(self, name: str, why: str) -> _Draft:
+    def without(self, name: str, why: str) -> _PlanDraft:
         """The same without a variable."""
         line = f"'{name}' is left out: {why}"
         return replace(self, dropped=(*self.dropped, name), changes=(*self.changes, line))
@@ -137,15 +137,15 @@ def search_first_plan(
     open_roles : variables whose role may still change where the data speak against it.
     seconds : CPU seconds for which better plans are looked for, once one has passed.
     """
-    search = _Search(data, schema, purpose, profile, open_roles, progress or silent)
+    search = _PlanSearch(data, schema, purpose, profile, open_roles, progress or silent)
     return search.run(seconds)
 
 
 @dataclass(frozen=True, eq=False)
-class _Attempt:
+class _PlanAttempt:
     """A draft that was carried out: the release, or why there is none."""
 
-    draft: _Draft
+    draft: _PlanDraft
     plan: Plan
     release: Release | None
     missed: tuple[Judgement, ...] = ()
@@ -163,7 +163,7 @@ class _Attempt:
         return 0.0 if np.isnan(value) else value
 
 
-class _Search:
+class _PlanSearch:
     """Tries drafts on the data."""
 
     def __init__(
@@ -187,7 +187,7 @@ class _Search:
     def run(self, seconds: float) -> list[TriedPlan]:
         """The first draft that passes, and what is better than it."""
         began = time.process_time()
-        best = self._mend(self._try(_Draft()))
+        best = self._mend(self._try(_PlanDraft()))
         found = [best]
         variants, seen = deque(self._list_variants(best)), set[str]()
         while variants and time.process_time() - began <= seconds:
@@ -207,7 +207,7 @@ class _Search:
 
     # Trying --------------------------------------------------------------------------------------
 
-    def _try(self, draft: _Draft) -> _Attempt:
+    def _try(self, draft: _PlanDraft) -> _PlanAttempt:
         """Write the plan of a draft, carry it out, and see what refuses it."""
         self._tries += 1
         self._progress("trying plans", min(self._tries, _MOST_TRIES), _MOST_TRIES + 1)
@@ -219,13 +219,13 @@ class _Search:
             release = finish_table(original, released, plan, fitted=fitted,
                                    key=Key.of(bytes(32)), engine=engine, progress=None)  # fmt: skip
         except SfumatoError as error:
-            return _Attempt(draft, plan, None, error=error)
+            return _PlanAttempt(draft, plan, None, error=error)
         missed = [judgement for judgement in release.verdict if not judgement.met]
         if not missed:
             missed = [judgement for judgement in release.case.judged if not judgement.met]
-        return _Attempt(draft, plan, release, tuple(missed))
+        return _PlanAttempt(draft, plan, release, tuple(missed))
 
-    def _write(self, draft: _Draft) -> Plan:
+    def _write(self, draft: _PlanDraft) -> Plan:
         """The plan of a draft: what roles ask for, and what was changed since."""
         rest = self._data.without([name for name in draft.dropped if name in self._data.columns])
         schema = self._schema
@@ -264,7 +264,7 @@ class _Search:
         column = (self._schema or self._data.schema).get(name) or self._data.schema[name]
         return replace(column, role=column.role or "other")
 
-    def _change_step(self, step: Method, draft: _Draft, plan: Plan) -> Method:
+    def _change_step(self, step: Method, draft: _PlanDraft, plan: Plan) -> Method:
         if not isinstance(step, KAnonymity):
             return step
         k = max(draft.k, step.k)
@@ -274,7 +274,7 @@ class _Search:
 
     # Mending -------------------------------------------------------------------------------------
 
-    def _mend(self, attempt: _Attempt) -> _Attempt:
+    def _mend(self, attempt: _PlanAttempt) -> _PlanAttempt:
         """Change what refuses a plan, until nothing does."""
         seen = set[str]()
         while not attempt.passed and self._tries < _MOST_TRIES:
@@ -295,7 +295,7 @@ class _Search:
             hint="leave out variables that are not needed, and state what the data are for.",
         )
 
-    def _list_remedies(self, attempt: _Attempt) -> Iterator[_Draft]:
+    def _list_remedies(self, attempt: _PlanAttempt) -> Iterator[_PlanDraft]:
         """What may help against the first thing that refuses a plan, what loses least first."""
         draft, release = attempt.draft, attempt.release
         if release is None:
@@ -320,7 +320,7 @@ class _Search:
             yield replace(draft, k=k, changes=(*draft.changes, why))
         yield from self._leave_out(draft, release)
 
-    def _list_simpler(self, attempt: _Attempt) -> Iterator[_Draft]:
+    def _list_simpler(self, attempt: _PlanAttempt) -> Iterator[_PlanDraft]:
         """Where a step could not be carried out: without strata, then without what it names."""
         draft, error = attempt.draft, attempt.error
         if not draft.settings:
@@ -331,7 +331,7 @@ class _Search:
             if f"'{name}'" in text and name not in draft.dropped:
                 yield draft.without(name, "no step could treat it")
 
-    def _treat_tools(self, draft: _Draft, release: Release) -> Iterator[_Draft]:
+    def _treat_tools(self, draft: _PlanDraft, release: Release) -> Iterator[_PlanDraft]:
         """A variable that gives a protected one back is as well known, or is left out."""
         original = release.original
         findings = find_dependencies(original, release.dataset)
@@ -352,7 +352,7 @@ class _Search:
         tools = [tool for tool in finding.tools if tool != finding.protected]
         return sorted(tools, key=lambda tool: tool in self._named)
 
-    def _can_promote(self, name: str, draft: _Draft, original: Dataset) -> bool:
+    def _can_promote(self, name: str, draft: _PlanDraft, original: Dataset) -> bool:
         """Whether a variable can be protected instead of left out, and somebody needs it."""
         column = original.schema[name]
         if name not in self._open or name in draft.roles or column.role not in ("other", None):
@@ -364,7 +364,7 @@ class _Search:
             (name in self._named or not self._named) and known < _MOST_KNOWN and (is_number or few)
         )
 
-    def _treat_fingerprints(self, draft: _Draft, release: Release) -> Iterator[_Draft]:
+    def _treat_fingerprints(self, draft: _PlanDraft, release: Release) -> Iterator[_PlanDraft]:
         """A variable of which many values are one person's gets noise, or is left out."""
         table = release.evidence["untouched"].table
         original = release.original
@@ -380,7 +380,7 @@ class _Search:
                 yield draft.with_role(name, "sensitive", f"gets noise: {told}")
             yield draft.without(name, told)
 
-    def _leave_out(self, draft: _Draft, release: Release) -> Iterator[_Draft]:
+    def _leave_out(self, draft: _PlanDraft, release: Release) -> Iterator[_PlanDraft]:
         """The variable with the most values that nobody named, then any."""
         left = [
             name
@@ -393,7 +393,7 @@ class _Search:
 
     # Better ones ---------------------------------------------------------------------------------
 
-    def _list_variants(self, attempt: _Attempt) -> Iterator[tuple[str, _Draft]]:
+    def _list_variants(self, attempt: _PlanAttempt) -> Iterator[tuple[str, _PlanDraft]]:
         """Other ways to make records alike."""
         draft = attempt.draft
         if not any(isinstance(step, KAnonymity) for step in attempt.plan.steps):
@@ -411,7 +411,7 @@ class _Search:
                     fewer = fewer.without(name, "the purpose does not need it, and others gain")
             yield "Only known variables that the purpose needs.", fewer
 
-    def _limit_disclosure(self, attempt: _Attempt) -> _Attempt:
+    def _limit_disclosure(self, attempt: _PlanAttempt) -> _PlanAttempt:
         """Ask that nobody's secret is shared by all who look alike; make classes diverse for it."""
         release = attempt.release
         if release is None or not release.dataset.schema.having("sensitive"):
@@ -431,18 +431,18 @@ class _Search:
             return replace(diverse, draft=changed)
         return attempt
 
-    def _carry_out(self, plan: Plan, draft: _Draft) -> _Attempt:
+    def _carry_out(self, plan: Plan, draft: _PlanDraft) -> _PlanAttempt:
         """Try a plan as it stands."""
         try:
             release = protect(self._data, plan, key=bytes(32))
         except SfumatoError as error:
-            return _Attempt(draft, plan, None, error=error)
+            return _PlanAttempt(draft, plan, None, error=error)
         missed = tuple(judgement for judgement in release.case.judged if not judgement.met)
-        return _Attempt(draft, plan, release, missed)
+        return _PlanAttempt(draft, plan, release, missed)
 
     # The answer ----------------------------------------------------------------------------------
 
-    def _describe(self, attempt: _Attempt) -> TriedPlan:
+    def _describe(self, attempt: _PlanAttempt) -> TriedPlan:
         lights = {} if attempt.release is None else attempt.release.lights.plain()
         return TriedPlan(
             plan=attempt.plan,
@@ -465,13 +465,13 @@ class _Search:
         return replace(tried, kept=kept, colours=colours)
 
 
-def _set(draft: _Draft, **settings: Any) -> _Draft:
+def _set(draft: _PlanDraft, **settings: Any) -> _PlanDraft:
     return replace(draft, settings={**draft.settings, **settings})
 
 
-def _drop_repeated(attempts: Sequence[_Attempt]) -> list[_Attempt]:
+def _drop_repeated(attempts: Sequence[_PlanAttempt]) -> list[_PlanAttempt]:
     """Each way to treat the data once, the first of it."""
-    seen: dict[str, _Attempt] = {}
+    seen: dict[str, _PlanAttempt] = {}
     for attempt in attempts:
         seen.setdefault(repr((attempt.plan.steps, attempt.plan.schema)), attempt)
     return list(seen.values())
