@@ -346,7 +346,7 @@ def show_lights(lights: Mapping[str, Any]) -> None:
 def _show_composition(record: Mapping[str, Any], *, quiet: bool) -> None:
     """What this release and the earlier ones of the same records disclose together."""
     facts = record["composition"]
-    if facts["ledger"] is None and not quiet:
+    if facts["ledger"] is None and not quiet and not record.get("draft"):
         say("Ledger:    not used, so earlier releases elsewhere are not known", style="yellow")
     evidence = {
         label: item for label, item in record["evidence"].items() if item["name"] == "composition"
