@@ -282,9 +282,9 @@ def test_records_of_one_person_ask_for_a_second_look():
 
 
 def test_what_is_too_much_to_try_is_told_and_not_called_safe(monkeypatch):
-    from sfumato.outputs import differencing
+    from sfumato.outputs import account
 
-    monkeypatch.setattr(differencing, "_MOST_BOUNDED_PIECES", 0)
+    monkeypatch.setattr(account, "_MOST_BOUNDED_ATOMS", 0)
     frame = pl.DataFrame(
         {"id": range(60), "a": ["x"] * 40 + ["y"] * 18 + ["z"] * 2, "b": ["p", "q"] * 30}
     )
