@@ -518,9 +518,12 @@ def list_quantile_windows(
     shares = [float(text[1:]) / 100 for text in statistics if text.startswith(_QUANTILE)]
     if not shares:
         return []
-    values = read_values(counts.data, name)
+    values, digests = read_values(counts.data, name), counts.data.identity.digests[:, 0]
     seen: dict[tuple[int, int], Integers] = {}
     for number, (_, rows) in enumerate(_iterate_cells(counts, values, None)):
+        # Who of several people with one value is meant does not hang on the order of the rows.
+        whose = counts.units.take(rows).numbers
+        rows = rows[np.lexsort((digests[rows], *whose, values[rows]))]  # noqa: PLW2901
         found = find_quantile_windows(len(rows), shares, k, counts.units.take(rows))
         for index, window in enumerate(found):
             if window is None:
