@@ -39,8 +39,8 @@ from sfumato.outputs.population import ALL_RECORDS, ID, OutputPopulation
 
 MOST_SUMS = 800
 """Different sums in one exact account."""
-MOST_WORK = 2e10
-"""Atoms times the square of the equations of models in one account, in floating point."""
+MOST_NUMBERS = 50_000_000
+"""Atoms times sums in one account with the equations of models, in floating point."""
 _MOST_BOUNDED_ATOMS, _MOST_BOUNDED_PARTS = 300, 20
 """In how many atoms hidden parts are bounded, and how many of them at most."""
 _MOST_PEOPLE_OF_FEW = 5_000_000
@@ -48,8 +48,16 @@ _MOST_PEOPLE_OF_FEW = 5_000_000
 _PRIME = (1 << 31) - 1
 _WORLDS = 3
 _ABSENT = np.iinfo(np.int64).min
-_HALF_A_PERSON = 0.25
-"""The square of what the rest may add to a count of people that is still known."""
+_SLACK_OF_COUNTS, _SLACK_OF_VALUES = 0.01, 0.5
+"""What the rest may add to what models fix of a group, in people, so that it still counts as known.
+
+Whoever stands out by terms is nearly fixed by the rounds of one ordinary model, where the attacker
+knows already who has which terms; their outcomes are not.
+"""
+_LEAST_DIRECTION = 1e-7
+"""Sums that differ from others by less than this share of the largest count as the same."""
+_MOST_RANK = 0.75
+"""Independent sums that models may show, as a share of the atoms, where some have few people."""
 _MOST_GROWN = 60
 _TOLERANCE = 1e-7
 _OPTIMAL = 0
@@ -69,6 +77,7 @@ class Account:
     classes : a number for each atom; atoms of the same people have the same.
     hidden : which atoms each hidden part has.
     signatures : for each output, what tells the atoms apart in it; 0 where it has none of it.
+    slack : what models may leave open of a group, in people, so that it still counts as known.
     """
 
     parts: Any
@@ -80,6 +89,7 @@ class Account:
     classes: Integers
     hidden: Any
     signatures: Words
+    slack: float = _SLACK_OF_COUNTS
 
     @property
     def changed(self) -> bool:
@@ -149,6 +159,7 @@ def open_account(
         classes=np.unique(persons[people][first], return_inverse=True)[1],
         hidden=_stack_rows(hidden, len(first)),
         signatures=by_output[first],
+        slack=_SLACK_OF_COUNTS if variable is None else _SLACK_OF_VALUES,
     )
 
 
@@ -396,52 +407,62 @@ def measure_leverage(account: Account) -> Floats | None:
     of its atom that the sums explain.
     """
     count = account.parts.shape[0] + len(account.equations)
-    if len(account.people) * count**2 > MOST_WORK:
+    if len(account.people) * count > MOST_NUMBERS:
         return None
     rows = np.concatenate([account.parts.toarray().astype(np.float64), account.equations])
     weighed = rows * np.sqrt(account.people)
     size = np.linalg.norm(weighed, axis=1)
     weighed = np.unique(weighed[size > 0] / size[size > 0, None], axis=0)
     _, values, directions = np.linalg.svd(weighed, full_matrices=False)
-    least = values.max(initial=0.0) * np.finfo(float).eps * max(weighed.shape)
-    return np.asarray(directions[values > least].T)
+    return np.asarray(directions[values > _LEAST_DIRECTION * values.max(initial=0.0)].T)
 
 
 def _find_known_in_equations(account: Account, targets: Any, fewest: int) -> Known | None:
-    """The same where sums have weights: known is what the rest cannot change by half a person."""
+    """The same where sums have weights: known is what the rest can hardly change."""
     directions = measure_leverage(account)
     if directions is None:
         return None
-    total = int(account.people.sum())
+    limit = account.slack**2 / account.people.sum()
     root = np.sqrt(account.people)
     dense = np.asarray(targets.toarray(), np.float64) * root
     length = (dense**2).sum(axis=1)
     explained = ((dense @ directions) ** 2).sum(axis=1) / np.where(length > 0, length, 1.0)
-    known = (length > 0) & is_known(explained, length, total)
+    known = (length > 0) & is_known(explained, length, limit)
     atoms = len(account.people)
     pairs = np.arange(1, atoms + 1, dtype=np.uint64)
-    for number, group in enumerate(_grow_groups(directions, account.people, total, fewest)):
+    for number, group in enumerate(_grow_groups(directions, account.people, limit, fewest)):
         pairs[group] = atoms + 1 + number
     alone = (directions**2).sum(axis=1)
-    pairs[is_known(alone, account.people.astype(np.float64), total)] = 0
+    pairs[is_known(alone, account.people.astype(np.float64), limit)] = 0
     return Known(targets=known, pairs=pairs)
 
 
-def is_known(explained: Floats, length: Floats, total: int) -> Mask:
-    """Whether what is not explained of a group of people adds less than half a person to it.
+def is_overdrawn(account: Account, *, fewest: int) -> bool:
+    """Whether sums leave so little open that whole numbers of people may do the rest."""
+    if not (account.people < fewest).any():
+        return False
+    directions = measure_leverage(account)
+    return directions is not None and directions.shape[1] > _MOST_RANK * len(account.people)
+
+
+def is_known(explained: Floats, length: Floats, limit: float) -> Mask:
+    """Whether what is not explained of a group of people adds next to nothing to it.
+
+    The rest of the combination, a vector of the length r, adds at most r times the root of all
+    people to the group's number (Cauchy and Schwarz).
 
     Parameters
     ----------
     explained : the share of the group's squared length in the span of what is shown.
     length : the squared length: how many people they are.
-    total : how many people there are in all.
+    limit : how much of the squared length may be unexplained.
     """
     rest = length * (1 - explained) / np.maximum(explained, _TOLERANCE)
-    return np.asarray(rest * total < _HALF_A_PERSON)
+    return np.asarray(rest < limit)
 
 
 def _grow_groups(
-    directions: Floats, people: Integers, total: int, fewest: int
+    directions: Floats, people: Integers, limit: float, fewest: int
 ) -> Iterator[Integers]:
     """Groups of several atoms and few people that sums fix together, the best explained first."""
     leverage = (directions**2).sum(axis=1)
@@ -461,7 +482,7 @@ def _grow_groups(
             values, vectors = np.linalg.eigh(block @ block.T)
             vector = vectors[:, -1] @ block
             length = np.array([float(count)])
-            if is_known(values[-1:], length, total).all():
+            if is_known(values[-1:], length, limit).all():
                 yield np.array(group)
                 break
 

@@ -14,7 +14,7 @@ less the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 
@@ -29,6 +29,7 @@ from sfumato.outputs.account import (
     draw_worlds,
     find_differences,
     find_groups,
+    is_overdrawn,
     open_account,
 )
 from sfumato.outputs.population import CONTENT, ID, OutputPopulation
@@ -36,6 +37,10 @@ from sfumato.outputs.record_linkage import link_records
 
 _PERSON = "person"
 _SIZE = "how many records"
+_OVERDRAWN = (
+    "Models have asked too much of these variables: so many sums over combinations of their values "
+    "that few of them are open, and some are few people's."
+)
 _UNTRIED = "It has too many cells in common with output"
 _NOTHING_IN_COMMON = "It has no record in common with output"
 _RELABELLED = 0.5
@@ -77,18 +82,26 @@ def _share_identifier(population: OutputPopulation, other: OutputPopulation) -> 
 
 
 def compare_populations(
-    population: OutputPopulation, earlier: Earlier, *, fewest: int
+    population: OutputPopulation, earlier: Earlier, *, fewest: int, fewest_in_models: int
 ) -> list[str]:
     """What the new output discloses together with earlier ones, in sentences.
 
     By the content as it is, and by the persons that were recognised: a changed cell and a person
     left out are both found.
+
+    Parameters
+    ----------
+    population : of the new output.
+    earlier : the outputs made before.
+    fewest : what differs by fewer people is flagged.
+    fewest_in_models : the same where some output is a model, whose sums weigh people.
     """
-    reasons = _compare_records(population, earlier, fewest=fewest)
+    limits = _Limits(fewest, max(fewest, fewest_in_models))
+    reasons = _compare_records(population, earlier, limits)
     people = [(number, title, other.by_person()) for number, title, other in earlier]
     new = population.by_person()
     if new.records[ID].to_list() != population.records[ID].to_list():
-        known = _compare_records(new, people, fewest=fewest)
+        known = _compare_records(new, people, limits)
         reasons += [reason for reason in known if not reason.startswith(_NOTHING_IN_COMMON)]
     for number, title, other in people:
         if _is_doubtful(new, other, fewest):
@@ -162,7 +175,17 @@ def _have_new_identifiers(population: OutputPopulation, other: OutputPopulation)
     return len(linked) >= max(1, fewer * _RELABELLED)
 
 
-def _compare_records(population: OutputPopulation, earlier: Earlier, *, fewest: int) -> list[str]:
+@dataclass(frozen=True)
+class _Limits:
+    """How few people are too few, of sums over whole people and of those of models."""
+
+    fewest: int
+    in_models: int
+
+
+def _compare_records(
+    population: OutputPopulation, earlier: Earlier, limits: _Limits
+) -> list[str]:
     """What outputs disclose together if a hash is a person."""
     ids = population.records[ID].to_numpy()
     disjoint = [
@@ -172,7 +195,8 @@ def _compare_records(population: OutputPopulation, earlier: Earlier, *, fewest: 
         and not np.isin(other.records[ID].to_numpy(), ids).any()
     ]
     linked = _find_component(population, earlier)
-    reasons = _judge_accounts(population, linked, fewest) if linked or _is_model(population) else []
+    judged = linked or population.terms is not None
+    reasons = _judge_accounts(population, linked, limits) if judged else []
     if disjoint:
         reasons.append(
             f"{_NOTHING_IN_COMMON} {_list_numbers(disjoint)}, as far as their "
@@ -180,10 +204,6 @@ def _compare_records(population: OutputPopulation, earlier: Earlier, *, fewest: 
             "declare a direct identifier."
         )
     return reasons
-
-
-def _is_model(population: OutputPopulation) -> bool:
-    return population.terms is not None
 
 
 def _list_numbers(numbers: Sequence[int]) -> str:
@@ -207,25 +227,29 @@ def _find_component(population: OutputPopulation, earlier: Earlier) -> Earlier:
         )
 
 
-def _judge_accounts(population: OutputPopulation, linked: Earlier, fewest: int) -> list[str]:
+def _judge_accounts(
+    population: OutputPopulation, linked: Earlier, limits: _Limits
+) -> list[str]:
     """What follows from the account of people, and of each variable whose sums are shown."""
-    populations = [population, *(other for _, _, other in linked)]
-    variables = sorted({*population.sums, population.outcome} - {""})
+    populations, fewest = [population, *(other for _, _, other in linked)], limits.fewest
     accounts = {None: open_account(populations, fewest=fewest)}
-    for variable in variables:
+    for variable in sorted({*population.sums, population.outcome} - {""}):
         account = open_account(populations, fewest=fewest, variable=variable)
         # Sums of values that stayed as they were, over the same parts, tell no more than counts.
-        if account.changed or population.windows or population.outcome == variable:
+        if account.changed or population.windows or len(account.equations):
             accounts[variable] = account
     reasons: list[str] = []
     for variable, account in accounts.items():
         reasons += _describe_differences(account, linked, fewest, of_values=variable is not None)
-        outputs = find_groups(account, fewest=fewest)
+        few = limits.in_models if len(account.equations) else fewest
+        outputs = find_groups(account, fewest=few)
         if outputs is None:
             reasons.append(_describe_untried([number for number, _, _ in linked]))
         elif outputs:
             numbers = [linked[output - 1][0] for output in outputs if output]
-            reasons.append(_describe_linked_outputs(numbers, fewest))
+            reasons.append(_describe_linked_outputs(numbers, few))
+    if population.terms is not None and is_overdrawn(accounts[None], fewest=limits.in_models):
+        reasons.append(_OVERDRAWN)
     reasons += _bound_hidden_parts(accounts[None], population, linked, fewest)
     return list(dict.fromkeys(reasons))
 
@@ -250,6 +274,11 @@ def _bound_hidden_parts(
     account: Account, population: OutputPopulation, linked: Earlier, fewest: int
 ) -> list[str]:
     """Hidden parts that hold few by what all outputs show; where that is too much, by two."""
+    if len(account.equations):  # which parts can hold how many does not hang on weights
+        account = open_account(
+            [part.drop_terms() for part in (population, *(other for _, _, other in linked))],
+            fewest=fewest,
+        )
     bounded = bound_hidden_parts(account, fewest=fewest)
     if bounded is not None:
         numbers = [number for number, _, other in linked if other.shown_ways]
@@ -258,7 +287,7 @@ def _bound_hidden_parts(
     for number, _, other in linked:
         if not other.shown_ways:
             continue
-        pair = open_account([population, other], fewest=fewest)
+        pair = open_account([population.drop_terms(), other.drop_terms()], fewest=fewest)
         bounded = bound_hidden_parts(pair, fewest=fewest)
         if bounded:
             reasons.append(_describe_linked_outputs([number], fewest))

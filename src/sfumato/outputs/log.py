@@ -116,7 +116,10 @@ class Log:
             earlier = [] if output.verdict == "refuse" else self._list_earlier()
             population = recognise_persons(population, earlier)
             reasons = [
-                *compare_populations(population, earlier, fewest=self.rules.difference),
+                *compare_populations(
+                    population, earlier, fewest=self.rules.difference,
+                    fewest_in_models=self.rules.k,
+                ),
                 *self._find_repetitions(population, output),
             ]
             verdict: Verdict = "review" if reasons else "pass"

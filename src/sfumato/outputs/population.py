@@ -111,6 +111,10 @@ class OutputPopulation:
         by_person = self.records.with_columns(pl.Series(ID, self.get_persons()))
         return replace(self, records=by_person)
 
+    def drop_terms(self) -> OutputPopulation:
+        """The same without what a model weighs records by."""
+        return replace(self, records=self.records.drop(self._list(_TERM)))
+
     @property
     def ways(self) -> list[str]:
         """The ways in which the output splits its records; not at all comes first."""
