@@ -33,6 +33,7 @@ from sfumato.outputs.quantiles import (
     snap_to_grid,
 )
 from sfumato.outputs.rules import Rules
+from sfumato.outputs.tables.joint_statistics import ValueGrid, round_deviations
 from sfumato.outputs.tables.lattice import Lattice
 from sfumato.progress import current_progress
 
@@ -42,6 +43,7 @@ _MOST_CELLS = 200_000
 _CELL = "__cell"
 _COUNT = "__count"
 _QUANTILE = "q"
+_DEVIATION = "std"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -335,6 +337,10 @@ def aggregate_values(
         results = _compute_statistics(wanted, cell_values, weight, k, step, units)
         for name, value in results.items():
             statistics[name][cell] = value
+    if _DEVIATION in statistics:
+        grid = ValueGrid.of(ordered, step)
+        cells = [(cell, values[rows]) for cell, rows in _iterate_cells(counts, values, weights)]
+        statistics[_DEVIATION] = round_deviations(cells, statistics[_DEVIATION], grid, step)
     total_weights, sums, squares = (builder.build() for builder in builders)
     return Magnitudes(
         records=records,
