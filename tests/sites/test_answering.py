@@ -369,7 +369,12 @@ def test_two_terms_that_meet_between_two_models_are_refused(north):
     between = ((ages > high[0] - 0.5) & (ages <= high[1] - 0.5)).sum()
     log = sf.outputs.Log(rules=sf.outputs.Rules(k=int(between) + 1))
     kinds = [
-        is_withheld(data, model(f"pay ~ I(1 / (1 + exp(({cut - 0.5} - age) * 14)))"), variables=STAFF, log=log)
+        is_withheld(
+            data,
+            model(f"pay ~ I(1 / (1 + exp(({cut - 0.5} - age) * 14)))"),
+            variables=STAFF,
+            log=log,
+        )
         for cut in high
     ]
     assert kinds == [False, True]
@@ -390,9 +395,7 @@ def test_an_ordinary_model_is_answered_to_its_last_round(north, formula, family,
     frame = north.frame.with_columns(pl.col("age").round(0)) if rounded else north.frame
     data, log = as_dataset(frame), sf.outputs.Log()
     request = make_request(model(formula, family=family))
-    pooled = sf.sites.run_rounds(
-        lambda current: [answer(data, request, log, round=current)]
-    )
+    pooled = sf.sites.run_rounds(lambda current: [answer(data, request, log, round=current)])
     assert "m" in pooled.models
     assert {output.verdict for output in log} == {"pass"}
 

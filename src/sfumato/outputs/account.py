@@ -1,4 +1,4 @@
-"""One linear account of what left: does everything shown so far single a few people out?
+"""One linear account of what left, whatever the order and however many outputs.
 
 Question: is there a combination of all that was shown, sums and differences with any factors, in
 which fewer than so many people remain?
@@ -8,20 +8,20 @@ cannot be written as a sum over people (a largest value, the order of values) is
 Whatever an output shows is a sum over people with known weights: a count has the weight 1 for the
 members of a part; a mean or a standard deviation is the sum of a variable, or of its square, over
 them; a quantile is the sum over the few records on which it rests; a model with the terms x is
-all sums of x·x and of x·y. So each quantity (how many there are; the sum of a variable) has a matrix:
-a row for each sum that is shown, a column for each *atom*, the people whom no output tells apart.
-A value that was changed in between makes the same person another atom of that variable. A
+all sums of x·x and of x·y. So each quantity (how many there are; the sum of a variable) has a
+matrix: a row for each sum that is shown, a column for each *atom*, the people whom no output tells
+apart. A value that was changed in between makes the same person another atom of that variable. A
 combination of rows that is 0 but for a few people gives them away: their number, or their values.
 
-Whether there is one is read off other worlds: columns u for which all sums shown are the same, M u = 0.
-An atom at which every such u is 0 is the same in all worlds, so it is known. Two atoms at which
-all u stand in one proportion are known together. Of random u, calculated exactly modulo a prime,
-three are enough. The weights of a model are no whole numbers: there the share of an atom that the
-sums explain is calculated in floating point, and it counts as known where what the rest can add to it
-rounds away.
+Whether there is one is read off other worlds: columns u for which all sums shown are the same,
+M u = 0. An atom at which every such u is 0 is the same in all worlds, so it is known. Two atoms at
+which all u stand in one proportion are known together. Of random u, calculated exactly modulo a
+prime, three are enough. The weights of a model are no whole numbers: there the share of an atom
+that the sums explain is calculated in floating point, and it counts as known where what the rest
+can add to it is next to nothing.
 
-References: Denning, Denning & Schwartz (1979), ACM Transactions on Database Systems 4:76 (trackers);
-Chin & Özsoyoğlu (1982), IEEE Transactions on Software Engineering 8:574 (audit expert).
+References: Denning, Denning & Schwartz (1979), ACM Transactions on Database Systems 4:76
+(trackers); Chin & Özsoyoğlu (1982), IEEE Transactions on Software Engineering 8:574 (audit expert).
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ MOST_NUMBERS = 50_000_000
 _MOST_BOUNDED_ATOMS, _MOST_BOUNDED_PARTS = 300, 20
 """In how many atoms hidden parts are bounded, and how many of them at most."""
 _MOST_PEOPLE_OF_FEW = 5_000_000
-"""Outputs taken two and three at a time, times the people: how far groups in pieces are looked for."""
+"""How many atoms are looked at for groups that other outputs cut into pieces."""
 _PRIME = (1 << 31) - 1
 _WORLDS = 3
+_ATTEMPTS = 9
 _ABSENT = np.iinfo(np.int64).min
 _SLACK_OF_COUNTS, _SLACK_OF_VALUES = 0.01, 0.5
 """What the rest may add to what models fix of a group, in people, so that it still counts as known.
@@ -330,9 +331,9 @@ def draw_worlds(sums: Any) -> Integers | None:
     """
     atoms = sums.shape[1]
     numbers = np.arange(atoms, dtype=np.uint64)
-    for attempt in range(1, 9):
-        drawn = np.stack([mix(numbers, 100 * attempt + j) for j in range(_WORLDS + 1)], axis=1)
-        drawn = (drawn >> np.uint64(33)).astype(np.int64) % (_PRIME - 1) + 1
+    for attempt in range(1, _ATTEMPTS):
+        words = np.stack([mix(numbers, 100 * attempt + j) for j in range(_WORLDS + 1)], axis=1)
+        drawn = (words >> np.uint64(33)).astype(np.int64) % (_PRIME - 1) + 1
         random, weights = drawn[:, :-1], drawn[:, -1]
         # Sums that are the same for random numbers are the same.
         right = (sums @ random) % _PRIME
@@ -562,8 +563,8 @@ def _list_targets(account: Account, fewest: int) -> Any:
     few = np.flatnonzero(account.people < fewest)
     rows = [np.array([atom]) for atom in few]
     hidden = account.hidden
-    for part in np.flatnonzero(hidden @ account.people < fewest):
-        rows.append(hidden.indices[hidden.indptr[part] : hidden.indptr[part + 1]])
+    small = np.flatnonzero(hidden @ account.people < fewest)
+    rows += [hidden.indices[hidden.indptr[part] : hidden.indptr[part + 1]] for part in small]
     if fewest > 3:  # noqa: PLR2004 - a group of two people is an atom, or a pair of them
         rows += _list_coarser_groups(account, fewest)
     return _stack_rows(rows, len(account.people))
@@ -579,14 +580,14 @@ def _list_coarser_groups(account: Account, fewest: int) -> list[Integers]:
             work += len(account.people)
             if work > _MOST_PEOPLE_OF_FEW:
                 return groups
-            key = sum((mix(account.signatures[:, other], other + 1) for other in (0, *others)),
-                      start=np.uint64(0))  # fmt: skip
+            chosen = [mix(account.signatures[:, other], other + 1) for other in (0, *others)]
+            key = np.sum(chosen, axis=0, dtype=np.uint64)
             order = np.argsort(key, kind="stable")
             starts = np.flatnonzero(np.append(True, key[order][1:] != key[order][:-1]))
             sizes = np.add.reduceat(account.people[order], starts)
             ends = np.append(starts[1:], len(order))
-            for group in np.flatnonzero((sizes < fewest) & (ends - starts > 1)):
-                groups.append(order[starts[group] : ends[group]])
+            several = np.flatnonzero((sizes < fewest) & (ends - starts > 1))
+            groups += [order[starts[group] : ends[group]] for group in several]
     return groups
 
 
@@ -595,9 +596,9 @@ def _list_pairs(account: Account, known: Known, fewest: int) -> list[tuple[int, 
     candidates = np.flatnonzero((account.people < fewest) & (known.pairs != 0))
     order = candidates[np.lexsort((account.people[candidates], known.pairs[candidates]))]
     names = known.pairs[order]
-    starts = np.flatnonzero(np.append(True, names[1:] != names[:-1])) if len(order) else []
+    ends = 1 + np.flatnonzero(names[1:] != names[:-1])
     pairs = []
-    for group in np.split(order, starts[1:]) if len(order) else []:
+    for group in np.split(order, ends):
         for first, second in combinations(group[:_MOST_GROWN], 2):
             same = account.classes[first] == account.classes[second]
             people = account.people[first] + (0 if same else account.people[second])

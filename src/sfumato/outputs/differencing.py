@@ -183,9 +183,7 @@ class _Limits:
     in_models: int
 
 
-def _compare_records(
-    population: OutputPopulation, earlier: Earlier, limits: _Limits
-) -> list[str]:
+def _compare_records(population: OutputPopulation, earlier: Earlier, limits: _Limits) -> list[str]:
     """What outputs disclose together if a hash is a person."""
     ids = population.records[ID].to_numpy()
     disjoint = [
@@ -227,17 +225,15 @@ def _find_component(population: OutputPopulation, earlier: Earlier) -> Earlier:
         )
 
 
-def _judge_accounts(
-    population: OutputPopulation, linked: Earlier, limits: _Limits
-) -> list[str]:
+def _judge_accounts(population: OutputPopulation, linked: Earlier, limits: _Limits) -> list[str]:
     """What follows from the account of people, and of each variable whose sums are shown."""
     populations, fewest = [population, *(other for _, _, other in linked)], limits.fewest
-    accounts = {None: open_account(populations, fewest=fewest)}
-    for variable in sorted({*population.sums, population.outcome} - {""}):
-        account = open_account(populations, fewest=fewest, variable=variable)
+    accounts: dict[str | None, Account] = {None: open_account(populations, fewest=fewest)}
+    for shown in sorted({*population.sums, population.outcome} - {""}):
+        account = open_account(populations, fewest=fewest, variable=shown)
         # Sums of values that stayed as they were, over the same parts, tell no more than counts.
         if account.changed or population.windows or len(account.equations):
-            accounts[variable] = account
+            accounts[shown] = account
     reasons: list[str] = []
     for variable, account in accounts.items():
         reasons += _describe_differences(account, linked, fewest, of_values=variable is not None)

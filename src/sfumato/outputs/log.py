@@ -117,7 +117,9 @@ class Log:
             population = recognise_persons(population, earlier)
             reasons = [
                 *compare_populations(
-                    population, earlier, fewest=self.rules.difference,
+                    population,
+                    earlier,
+                    fewest=self.rules.difference,
                     fewest_in_models=self.rules.k,
                 ),
                 *self._find_repetitions(population, output),

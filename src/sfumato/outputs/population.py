@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -218,7 +218,7 @@ def hash_population(data: Dataset, shown: Shown, key: Key) -> OutputPopulation:
     )
 
 
-def _number_columns(kind: str, columns: Sequence[Integers | Floats]) -> Mapping[str, pl.Series]:
+def _number_columns(kind: str, columns: Sequence[Integers | Floats]) -> dict[str, pl.Series]:
     return {f"{kind} {index}": pl.Series(np.asarray(c)) for index, c in enumerate(columns)}
 
 

@@ -339,8 +339,6 @@ def _find_window_rows(site: _Site, values: Floats, mask: Mask) -> Integers:
     return found
 
 
-
-
 # Survival
 
 
@@ -509,9 +507,7 @@ def _warn_of_units(data: Dataset, rules: Rules) -> tuple[str, ...]:
     return (*warn_of_shared_persons(data), *((counted,) if units else ()))
 
 
-def _spend_equations(
-    site: _Site, result: Any, draft: _AnswerDraft, digest: str
-) -> _AnswerDraft:
+def _spend_equations(site: _Site, result: Any, draft: _AnswerDraft, digest: str) -> _AnswerDraft:
     """Refuse more equations in a variable, over all rounds and requests, than there are records.
 
     What is left goes into the log, for the custodian. As many equations as there are records could

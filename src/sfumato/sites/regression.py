@@ -119,7 +119,7 @@ class LocalStep:
     @property
     def equations(self) -> int:
         """How many sums over its records the answer holds: of two terms, and of one and y."""
-        count = self.terms.shape[1] - 1
+        count = int(self.terms.shape[1]) - 1
         return count * (count + 1) // 2 + count
 
 

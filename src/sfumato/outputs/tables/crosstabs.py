@@ -191,7 +191,11 @@ def _find_population(
         listed = list_quantile_windows(counts, request.values, request.statistics, request.k)
         windows = [window[present] for window in listed]
     if request.protection == "round":
-        return data, [], []  # rounding hides more than the few records by which two tables may differ
+        return (
+            data,
+            [],
+            [],
+        )  # rounding hides more than the few records by which two tables may differ
     hidden = np.isnan(table.known["count"].cells)
     ways = product((False, True), repeat=len(counts.names))
     margins = [map_to_margin(counts.lattice, summed)[cells] for summed in ways]

@@ -1,15 +1,15 @@
 """How much a standard deviation may say beside the mean and the number of records.
 
-Question: how many sets of values fit the number of a cell, its mean and its standard deviation, for
-somebody who is one of them and knows their own value?
-Assumes: mean and number are known exactly, also where they are not in the table. Possible values lie
-on the grid on which quantiles are rounded, or on that of the variable where it is coarser,
+Question: how many sets of values fit the number of a cell, its mean and its standard deviation,
+for somebody who is one of them and knows their own value?
+Assumes: mean and number are known exactly, also where they are not in the table. Possible values
+lie on the grid on which quantiles are rounded, or on that of the variable where it is coarser,
 between the least and the greatest value of the table.
 
 Three people with a mean and a standard deviation are two equations: each of the three computes the
 other two. So standard deviations are rounded until many sets fit, all of a table to one step, so
-that no cell follows from its neighbours and the margin with more digits. Where even the coarsest step
-leaves few, the cell shows none.
+that no cell follows from its neighbours and the margin with more digits. Where even the coarsest
+step leaves few, the cell shows none.
 """
 
 from __future__ import annotations
