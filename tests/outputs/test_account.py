@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from tests.outputs.elimination import is_combination, list_known_groups
+from tests.soak.outputs import find_people, soak
 
 import sfumato as sf
 from sfumato.outputs import Log, Output, Rules
@@ -92,6 +93,20 @@ def test_what_passes_gives_no_group_below_the_threshold(data):
             log = Log(rules=PLAIN)
             for earlier in shown:
                 add(log, sf.Dataset(frame.filter(pl.col("number").is_in(earlier)), ID))
+
+
+def test_a_short_soak_of_sequences_of_outputs():
+    """The long one is part of `make soak`."""
+    facts = soak(100_000, 12)
+    assert facts["failures"] == []
+    assert facts["outcomes"]["pass"] > 12
+
+
+def test_the_attacker_of_the_soak_finds_who_is_left_over():
+    windows = [(0, 31), (0, 60), (60, 97), (32, 97)]
+    sums = [{(person, 0.0) for person in range(*window)} for window in windows]
+    assert find_people(sums, 3) == {31}
+    assert find_people(sums[:3], 3) is None
 
 
 # The cases

@@ -32,7 +32,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from sfumato.kernels.arrays import Floats, Integers, Mask, Words
 from sfumato.outputs.population import ALL_RECORDS, ID, OutputPopulation
@@ -254,6 +253,8 @@ def _list_parts(
 
 
 def _stack_rows(rows: Sequence[Integers], columns: int) -> Any:
+    from scipy import sparse
+
     indices = np.concatenate([*rows, np.empty(0, np.int64)]).astype(np.int64)
     ends = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     ones = np.ones(len(indices), np.int64)
@@ -581,7 +582,7 @@ def _list_coarser_groups(account: Account, fewest: int) -> list[Integers]:
             if work > _MOST_PEOPLE_OF_FEW:
                 return groups
             chosen = [mix(account.signatures[:, other], other + 1) for other in (0, *others)]
-            key = np.sum(chosen, axis=0, dtype=np.uint64)
+            key: Words = np.sum(chosen, axis=0, dtype=np.uint64)
             order = np.argsort(key, kind="stable")
             starts = np.flatnonzero(np.append(True, key[order][1:] != key[order][:-1]))
             sizes = np.add.reduceat(account.people[order], starts)
@@ -617,6 +618,8 @@ def bound_hidden_parts(account: Account, *, fewest: int) -> bool | None:
 
     No atom holds fewer than none: a linear programme says how many a part can hold at most.
     """
+    from scipy import sparse
+
     small = account.hidden @ account.people < fewest
     hidden = np.unique(account.hidden[np.flatnonzero(small)].toarray(), axis=0)
     if not len(hidden):

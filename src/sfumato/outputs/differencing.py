@@ -20,7 +20,6 @@ from itertools import product
 
 import numpy as np
 import polars as pl
-from scipy import sparse
 
 from sfumato.kernels.arrays import Positions, Words
 from sfumato.outputs.account import (
@@ -444,6 +443,8 @@ def _find_combination(owners: Sequence[Words], fewest: int) -> bool | None:
 
     A piece are all people who stand in as many rows of each output. The new one comes first.
     """
+    from scipy import sparse
+
     frames = [
         pl.DataFrame({_PERSON: persons}).group_by(_PERSON).agg(pl.len().alias(str(index)))
         for index, persons in enumerate(owners)
