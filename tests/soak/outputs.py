@@ -1,4 +1,3 @@
-# ruff: noqa: T201 - a command prints
 """Sequences of outputs against an attacker with exact fractions: what passed gives nobody away.
 
     python -m tests.soak.outputs --cases 1000 [--first 0] [--log soak.log]
@@ -14,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 import time
@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from tests.outputs.elimination import reduce_rows
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.outputs import Log, Output, Rules
+from tests.outputs.elimination import reduce_rows
 
 _PLAIN = Rules(zeros="show", full="show")
 _FEWEST = 3
@@ -85,7 +85,7 @@ def show(chance: random.Random, frame: pl.DataFrame, log: Log) -> tuple[Sums, Su
         table = sf.tables.pivot(data, index=by, values="pay", log=log)
     name = table.statistics[0]
     hidden = {str(level) for level, value in zip(table.labels[0], table.shown[name], strict=True)
-              if value != value}  # fmt: skip
+              if math.isnan(value)}  # fmt: skip
     labels = [part[by][0] for part in frame.partition_by(by)]
     shown = [group for label, group in zip(labels, groups, strict=True) if label not in hidden]
     shown += [] if table.labels[0][-1] in hidden else [everybody]
@@ -113,7 +113,7 @@ def find_people(sums: Sums, fewest: int) -> set[int] | None:
 
 def run_case(number: int, tally: Counter[str]) -> str | None:
     """What the attacker found in one sequence of outputs; None where nothing."""
-    chance = random.Random(f"outputs {number}")
+    chance = random.Random(f"outputs {number}")  # noqa: S311 - a case follows from its number
     frame = make_people(chance, chance.randint(10, 40))
     log, counts, sums = Log(rules=_PLAIN), Sums(), Sums()
     for _ in range(chance.randint(2, 7)):
