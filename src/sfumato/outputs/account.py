@@ -73,6 +73,7 @@ class Account:
     equations : the sums that models show, a row each.
     part_outputs, equation_outputs : the output of each row, by its position; the new one is 0.
     totals : which parts are everybody in an output.
+    quantiles : which parts are the records on which a quantile rests.
     people : how many people each atom has.
     classes : a number for each atom; atoms of the same people have the same.
     hidden : which atoms each hidden part has.
@@ -85,6 +86,7 @@ class Account:
     part_outputs: Integers
     equation_outputs: Integers
     totals: Mask
+    quantiles: Mask
     people: Integers
     classes: Integers
     hidden: Any
@@ -104,6 +106,7 @@ class Account:
             parts=self.parts[np.flatnonzero(kept)],
             part_outputs=self.part_outputs[kept],
             totals=self.totals[kept],
+            quantiles=self.quantiles[kept],
             equations=self.equations[weighed],
             equation_outputs=self.equation_outputs[weighed],
         )
@@ -147,12 +150,13 @@ def open_account(
     both = np.stack([signature, persons[people]], axis=1)
     _, first, atoms = np.unique(mix(both[:, 0], 3) + both[:, 1], return_index=True,
                                 return_inverse=True)  # fmt: skip
-    shown, hidden = _list_parts(columns, first)
+    parts, rows, hidden = _list_parts(columns, first)
     equations, equation_outputs = _list_equations(terms, first, len(people), variable)
     return Account(
-        parts=_stack_rows([row for _, _, row in shown], len(first)),
-        part_outputs=np.array([output for output, _, _ in shown], np.int64),
-        totals=np.array([total for _, total, _ in shown], bool),
+        parts=_stack_rows(rows, len(first)),
+        part_outputs=np.array([part.output for part in parts], np.int64),
+        totals=np.array([part.total for part in parts], bool),
+        quantiles=np.array([part.quantile for part in parts], bool),
         equations=equations,
         equation_outputs=equation_outputs,
         people=np.bincount(atoms, minlength=len(first)),
@@ -198,6 +202,7 @@ class _SplitColumn:
 
     output: int
     total: bool
+    quantile: bool
     codes: Integers
     shown: Mask
     """Whether the part with each number, from 0, is shown."""
@@ -221,24 +226,24 @@ def _list_columns(
         for way in ways:
             codes = np.full(count, _ABSENT)
             codes[unit] = population.records[way].to_numpy() if way != ALL_RECORDS else 0
-            window = way in population.windows
-            if window:
+            if way in population.windows:
                 codes[codes < 0] = _ABSENT
             sizes = np.bincount(codes[codes >= 0])
             # A part below the threshold is not shown, so nobody can subtract it.
             yield _SplitColumn(
-                output=output, total=way == ALL_RECORDS, codes=codes, shown=sizes >= fewest,
-                counts_hidden=way in population.shown_ways,
+                output=output, total=way == ALL_RECORDS, quantile=way in population.windows,
+                codes=codes, shown=sizes >= fewest, counts_hidden=way in population.shown_ways,
             )  # fmt: skip
 
 
 def _list_parts(
     columns: Sequence[_SplitColumn], first: Integers
-) -> tuple[list[tuple[int, bool, Integers]], list[Integers]]:
-    """The atoms of each part that is shown, with its output; and those of each that is hidden."""
-    shown: list[tuple[int, bool, Integers]] = []
+) -> tuple[list[_SplitColumn], list[Integers], list[Integers]]:
+    """The atoms of each part that is shown, with its column; and those of each that is hidden."""
+    parts: list[_SplitColumn] = []
+    shown: list[Integers] = []
     hidden: list[Integers] = []
-    for column in columns:
+    for column in columns if len(first) else ():
         codes = column.codes[first]
         order = np.argsort(codes, kind="stable")
         levels, starts = np.unique(codes[order], return_index=True)
@@ -246,10 +251,11 @@ def _list_parts(
             if level == _ABSENT:
                 continue
             if level >= 0 and column.shown[level]:
-                shown.append((column.output, column.total, members))
+                parts.append(column)
+                shown.append(members)
             elif column.counts_hidden:
                 hidden.append(members)
-    return shown, hidden
+    return parts, shown, hidden
 
 
 def _stack_rows(rows: Sequence[Integers], columns: int) -> Any:
@@ -489,7 +495,17 @@ def _grow_groups(
                 break
 
 
-# The sentence of the judge --------------------------------------------------------------------
+# What the new output adds ---------------------------------------------------------------------
+
+
+def adds_nothing(account: Account) -> bool:
+    """Whether all that the new output shows was shown before."""
+    if (account.equation_outputs == 0).any():
+        return False
+    words = mix(np.arange(len(account.people), dtype=np.uint64), 11) >> np.uint64(32)
+    sums = account.parts @ words.astype(np.int64)
+    new = account.part_outputs == 0
+    return bool(np.isin(sums[new], sums[~new]).all())
 
 
 def find_differences(account: Account, *, fewest: int) -> list[tuple[int, bool]]:
@@ -508,6 +524,9 @@ def find_differences(account: Account, *, fewest: int) -> list[tuple[int, bool]]
     mine_whole, theirs_whole = account.totals[new][:, None], account.totals[~new][None, :]
     repeated = ((more == 0) & (fewer == 0) & (mine_whole | ~theirs_whole)).any(axis=1)[:, None]
     close = (both > 0) & (more < fewest) & (fewer < fewest) & (more + fewer > 0) & ~repeated
+    # The few records of two quantiles meet by chance; it matters if they are nearly the same.
+    of_quantiles = account.quantiles[new][:, None] | account.quantiles[~new][None, :]
+    close &= ~of_quantiles | (more + fewer < fewest)
     whole = mine_whole & theirs_whole
     outputs = account.part_outputs[~new]
     return [

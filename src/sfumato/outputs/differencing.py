@@ -24,6 +24,7 @@ import polars as pl
 from sfumato.kernels.arrays import Positions, Words
 from sfumato.outputs.account import (
     Account,
+    adds_nothing,
     bound_hidden_parts,
     draw_worlds,
     find_differences,
@@ -236,6 +237,8 @@ def _judge_accounts(population: OutputPopulation, linked: Earlier, limits: _Limi
     reasons: list[str] = []
     for variable, account in accounts.items():
         reasons += _describe_differences(account, linked, fewest, of_values=variable is not None)
+        if adds_nothing(account):
+            continue
         few = limits.in_models if len(account.equations) else fewest
         outputs = find_groups(account, fewest=few)
         if outputs is None:
@@ -245,7 +248,8 @@ def _judge_accounts(population: OutputPopulation, linked: Earlier, limits: _Limi
             reasons.append(_describe_linked_outputs(numbers, few))
     if population.terms is not None and is_overdrawn(accounts[None], fewest=limits.in_models):
         reasons.append(_OVERDRAWN)
-    reasons += _bound_hidden_parts(accounts[None], population, linked, fewest)
+    if not adds_nothing(accounts[None]):
+        reasons += _bound_hidden_parts(accounts[None], population, linked, fewest)
     return list(dict.fromkeys(reasons))
 
 
