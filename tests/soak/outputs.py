@@ -76,8 +76,8 @@ def show(chance: random.Random, frame: pl.DataFrame, log: Log) -> tuple[Sums, Su
         for part in frame.partition_by(by)
     ]
     if kind in ("total", "box"):
-        counting = {"parts": []} if kind == "total" else {}
-        log.add(Output(kind="box", title=kind, variables=("pay",)), data, **counting)
+        output = Output(kind="box", title=kind, variables=("pay",))
+        log.add(output, data, parts=[] if kind == "total" else None)
         return [everybody], [everybody] if kind == "box" else []
     if kind == "table":
         table = sf.tables.crosstab(data, by, log=log)
@@ -102,7 +102,7 @@ def find_people(sums: Sums, fewest: int) -> set[int] | None:
     people = [{person for person, _ in members} for members in columns.values()]
     rank = len(reduce_rows(matrix))
     few = [index for index, members in enumerate(people) if len(members) < fewest]
-    groups = [(index,) for index in few]
+    groups: list[tuple[int, ...]] = [(index,) for index in few]
     groups += [(i, j) for i in few for j in few if i < j and len(people[i] | people[j]) < fewest]
     for group in groups:
         left = [[n for index, n in enumerate(row) if index not in group] for row in matrix]

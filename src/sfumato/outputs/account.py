@@ -431,10 +431,10 @@ def _find_known_in_equations(account: Account, targets: Any, fewest: int) -> Kno
     if directions is None:
         return None
     limit = account.slack**2 / account.people.sum()
-    root = np.sqrt(account.people)
-    dense = np.asarray(targets.toarray(), np.float64) * root
-    length = (dense**2).sum(axis=1)
-    explained = ((dense @ directions) ** 2).sum(axis=1) / np.where(length > 0, length, 1.0)
+    # Targets are whole atoms, so that their squared length is how many people they are.
+    length = np.asarray(targets @ account.people, np.float64)
+    projected = targets @ (directions * np.sqrt(account.people)[:, None])
+    explained = (projected**2).sum(axis=1) / np.where(length > 0, length, 1.0)
     known = (length > 0) & is_known(explained, length, limit)
     atoms = len(account.people)
     pairs = np.arange(1, atoms + 1, dtype=np.uint64)
@@ -447,10 +447,12 @@ def _find_known_in_equations(account: Account, targets: Any, fewest: int) -> Kno
 
 def is_overdrawn(account: Account, *, fewest: int) -> bool:
     """Whether sums leave so little open that whole numbers of people may do the rest."""
-    if not (account.people < fewest).any():
+    most = _MOST_RANK * len(account.people)
+    shown = account.parts.shape[0] + len(account.equations)
+    if shown <= most or not (account.people < fewest).any():
         return False
     directions = measure_leverage(account)
-    return directions is not None and directions.shape[1] > _MOST_RANK * len(account.people)
+    return directions is not None and directions.shape[1] > most
 
 
 def is_known(explained: Floats, length: Floats, limit: float) -> Mask:
