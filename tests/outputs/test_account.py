@@ -221,3 +221,25 @@ def test_what_is_in_the_folder_lasts(tmp_path):
         log = Log(tmp_path / "log", PLAIN)
         made = sf.tables.pivot(sf.Dataset(part, ID), index="ward", values="pay", log=log)
         assert made.verdict == verdict
+
+
+@pytest.mark.parametrize(("refuse", "verdict"), [(False, "review"), (True, "refuse")])
+def test_what_is_too_large_for_the_account_never_passes(monkeypatch, refuse, verdict):
+    from sfumato.outputs import account
+
+    monkeypatch.setattr(account, "MOST_SUMS", 2)
+    frame, log = make_people(), Log(rules=PLAIN)
+    add(log, sf.Dataset(frame, ID), refuse=refuse)
+    parts = [np.arange(97) // 20]
+    made = add(log, sf.Dataset(frame, ID), parts=parts, refuse=refuse)
+    assert made.verdict == verdict
+    assert "too many sums" in made.reasons[0]
+
+
+def test_whoever_shows_nothing_new_is_not_blamed_for_what_was_known():
+    """The second output was let out after a look at it; the third is the same."""
+    frame, log = make_people(), Log(rules=PLAIN)
+    verdicts = [
+        add(log, sf.Dataset(part, ID)).verdict for part in (frame, frame[1:], frame[1:], frame)
+    ]
+    assert verdicts == ["pass", "review", "pass", "pass"]

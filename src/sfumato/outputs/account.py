@@ -77,7 +77,7 @@ class Account:
     people : how many people each atom has.
     classes : a number for each atom; atoms of the same people have the same.
     hidden : which atoms each hidden part has.
-    signatures : for each output, what tells the atoms apart in it; 0 where it has none of it.
+    signatures : for each output, a word that tells the atoms apart as far as it does.
     slack : what models may leave open of a group, in people, so that it still counts as known.
     """
 

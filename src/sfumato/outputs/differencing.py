@@ -41,6 +41,10 @@ _OVERDRAWN = (
     "Models have asked too much of these variables: so many sums over combinations of their values "
     "that few of them are open, and some are few people's."
 )
+_TOO_LARGE = (
+    "It and the outputs before show too many sums to try whether a few people can be worked out "
+    "from them."
+)
 _UNTRIED = "It has too many cells in common with output"
 _NOTHING_IN_COMMON = "It has no record in common with output"
 _RELABELLED = 0.5
@@ -242,7 +246,7 @@ def _judge_accounts(population: OutputPopulation, linked: Earlier, limits: _Limi
         few = limits.in_models if len(account.equations) else fewest
         outputs = find_groups(account, fewest=few)
         if outputs is None:
-            reasons.append(_describe_untried([number for number, _, _ in linked]))
+            reasons.append(_TOO_LARGE)
         elif outputs:
             numbers = [linked[output - 1][0] for output in outputs if output]
             reasons.append(_describe_linked_outputs(numbers, few))
@@ -295,9 +299,15 @@ def _bound_hidden_parts(
     return [*reasons, *([_describe_untried(untried)] if untried else [])]
 
 
+def is_unbounded(reason: str) -> bool:
+    """Whether a reason only says that hidden parts were too many to bound.
+
+    That none of them follows exactly was tried all the same.
+    """
+    return reason.startswith(_UNTRIED)
+
+
 def _describe_untried(numbers: Sequence[int]) -> str:
-    if not numbers:
-        return "It has too many sums to try whether a few people can be worked out from them."
     return f"{_UNTRIED} {_list_numbers(numbers)} to try whether hidden ones can be worked out."
 
 

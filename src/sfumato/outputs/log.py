@@ -25,6 +25,7 @@ from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.differencing import (
     Earlier,
     compare_populations,
+    is_unbounded,
     recognise_persons,
 )
 from sfumato.outputs.output import Output, Verdict, differs_in_settings, worst
@@ -100,7 +101,8 @@ class Log:
         terms : of a model, the terms of each record, times the root of its weight; and the weight.
         outcome : of a model, the variable whose sums it shows.
         refuse : no person looks at the output before it leaves, so that what would need a second
-            look because of earlier outputs is refused, also where there was too much to try.
+            look because of earlier outputs is refused, also where there was too much to try. Only
+            hidden parts that were too many to bound stay "review".
         """
         with self._files.lock():
             # Read again: another process may have added an output.
@@ -125,7 +127,7 @@ class Log:
                 *self._find_repetitions(population, output),
             ]
             verdict: Verdict = "review" if reasons else "pass"
-            if refuse and reasons:
+            if refuse and not all(map(is_unbounded, reasons)):
                 verdict = "refuse"
             judged = replace(
                 output,
