@@ -243,3 +243,26 @@ def test_whoever_shows_nothing_new_is_not_blamed_for_what_was_known():
         add(log, sf.Dataset(part, ID)).verdict for part in (frame, frame[1:], frame[1:], frame)
     ]
     assert verdicts == ["pass", "review", "pass", "pass"]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_windows_of_people_with_several_rows_are_stopped(grouped):
+    """Person 31 has five visits: more rows than the threshold, and one person."""
+    chance = np.random.default_rng(4)
+    often = [5 if person == 31 else 1 + person % 4 for person in range(97)]
+    visits = make_people()[np.repeat(np.arange(97), often)]
+    visits = visits.with_columns(visit=pl.Series(chance.permutation(visits.height)))
+    schema = sf.Schema({"number": "person"})
+    output = Output(kind="box", title="T", variables=("visit",), groups=("ward",) * grouped)
+
+    def list_blamed(windows):
+        log = Log(rules=PLAIN)
+        for window in windows:
+            part = visits.filter(pl.col("number").is_between(*window))
+            log.add(output, sf.Dataset(part, schema))
+        return [any("gives few people away" in text for text in made.reasons) for made in log]
+
+    windows = [(0, 30), (0, 59), (60, 96), (32, 96)]
+    for order in list(permutations(windows))[::7]:
+        assert list_blamed(order) == [False, False, False, True]
+    assert not any(list_blamed([*windows[:3], (45, 96)]))

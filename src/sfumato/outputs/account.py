@@ -289,6 +289,62 @@ def _list_equations(
     return np.array(rows).reshape(len(rows), len(first)), np.array(outputs, np.int64)
 
 
+def open_owner_account(
+    populations: Sequence[OutputPopulation], owners: Sequence[Words], *, fewest: int
+) -> Account:
+    """Write what outputs show as sums over persons, each of whom counts as often as they have rows.
+
+    Parameters
+    ----------
+    populations : of the outputs, the new one first.
+    owners : the person of each record, as a word.
+    fewest : parts of fewer records are not shown.
+    """
+    from scipy import sparse
+
+    people, numbers = np.unique(np.concatenate(owners), return_inverse=True)
+    ends = np.cumsum([len(of) for of in owners])[:-1]
+    rows: list[Integers] = []
+    units: list[Integers] = []
+    outputs: list[int] = []
+    whole: list[bool] = []
+    for output, (population, unit) in enumerate(
+        zip(populations, np.split(numbers, ends), strict=True)
+    ):
+        for column in _list_columns([(output, population)], [np.arange(len(unit))], len(unit),
+                                    fewest, None):  # fmt: skip
+            shown = np.flatnonzero(column.shown)
+            number = np.full(len(column.shown), -1)
+            number[shown] = len(outputs) + np.arange(len(shown))
+            counted = np.flatnonzero(column.codes >= 0)
+            row = number[column.codes[counted]]
+            rows.append(row[row >= 0])
+            units.append(unit[counted][row >= 0])
+            outputs += [output] * len(shown)
+            whole += [column.total] * len(shown)
+    place = (np.concatenate(rows), np.concatenate(units))
+    shape = (len(outputs), len(people))
+    # Whoever has several rows in a part is in its sum several times.
+    sums = sparse.csr_matrix((np.ones(len(place[0]), np.int64), place), shape=shape)
+    entries = sums.tocoo()
+    signature = np.zeros(len(people), np.uint64)
+    words = mix(entries.row.astype(np.uint64), 13) * entries.data.astype(np.uint64)
+    np.add.at(signature, entries.col, words)
+    _, first, counts = np.unique(signature, return_index=True, return_counts=True)
+    return Account(
+        parts=sums[:, first].tocsr(),
+        part_outputs=np.array(outputs, np.int64),
+        totals=np.array(whole, bool),
+        quantiles=np.zeros(len(outputs), bool),
+        equations=np.zeros((0, len(first))),
+        equation_outputs=np.zeros(0, np.int64),
+        people=counts,
+        classes=np.arange(len(first)),
+        hidden=_stack_rows([], len(first)),
+        signatures=np.repeat(signature[first][:, None], len(populations), axis=1),
+    )
+
+
 # What follows from an account -----------------------------------------------------------------
 
 
@@ -349,6 +405,7 @@ def draw_worlds(sums: Any) -> Integers | None:
             return None
         rows = sums[np.sort(distinct)]
         weighed = rows.multiply(weights[None, :]).tocsr()
+        weighed.data %= _PRIME
         gram = (weighed @ rows.T).toarray() % _PRIME
         solution = solve_modulo(gram, right[np.sort(distinct)])
         worlds: Integers = (random - _multiply(weighed.T.tocsr(), solution)) % _PRIME

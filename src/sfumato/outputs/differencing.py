@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -26,17 +25,16 @@ from sfumato.outputs.account import (
     Account,
     adds_nothing,
     bound_hidden_parts,
-    draw_worlds,
     find_differences,
     find_groups,
     is_overdrawn,
     open_account,
+    open_owner_account,
 )
 from sfumato.outputs.population import CONTENT, ID, OutputPopulation
 from sfumato.outputs.record_linkage import link_records
 
 _PERSON = "person"
-_SIZE = "how many records"
 _OVERDRAWN = (
     "Models have asked too much of these variables: so many sums over combinations of their values "
     "that few of them are open, and some are few people's."
@@ -374,17 +372,19 @@ def _compare_copies(population: OutputPopulation, earlier: Earlier, *, fewest: i
                 "both, since they stand in several rows."
             )
     if not reasons and len(owners) > 1 and any(map(_have_repeats, owners)):
-        disclosed = _find_combination(owners, fewest)
-        if disclosed:
+        populations = [population, *(other for _, _, other in earlier)]
+        outputs = find_groups(open_owner_account(populations, owners, fewest=fewest), fewest=fewest)
+        if outputs:
+            blamed = [numbers[output - 1] for output in outputs if output]
             reasons.append(
-                f"Taken together with outputs {_list_numbers(numbers)} it gives few people away: "
-                f"their totals, each a number of times, leave fewer than {fewest} people over, "
+                f"Taken together with outputs {_list_numbers(blamed)} it gives few people away: "
+                f"their numbers, each a number of times, leave fewer than {fewest} people over, "
                 "since people stand in several rows."
             )
-        elif disclosed is None:
+        elif outputs is None:
             reasons.append(
                 f"People stand in several rows of it or of outputs {_list_numbers(numbers)}, in "
-                "too many ways to try what their totals leave over."
+                "too many ways to try what their numbers leave over."
             )
     return reasons
 
@@ -450,27 +450,3 @@ def _count_rows(population: OutputPopulation, owners: Words, way: str, side: str
         .group_by(_PERSON, f"{side} part")
         .agg(pl.len().cast(pl.Int64).alias(f"{side} rows"))
     )
-
-
-def _find_combination(owners: Sequence[Words], fewest: int) -> bool | None:
-    """Whether the totals of all outputs give a few people away; None where it is too much to try.
-
-    A piece are all people who stand in as many rows of each output. The new one comes first.
-    """
-    from scipy import sparse
-
-    frames = [
-        pl.DataFrame({_PERSON: persons}).group_by(_PERSON).agg(pl.len().alias(str(index)))
-        for index, persons in enumerate(owners)
-    ]
-    joined = reduce(
-        lambda first, second: first.join(second, on=_PERSON, how="full", coalesce=True), frames
-    )
-    pieces = joined.drop(_PERSON).fill_null(0)
-    pieces = pieces.group_by(pieces.columns).len(_SIZE).sort(pieces.columns)
-    sums = sparse.csr_matrix(pieces.drop(_SIZE).cast(pl.Int64).to_numpy().T)
-    few = pieces[_SIZE].to_numpy() < fewest
-    now, before = draw_worlds(sums), draw_worlds(sums[1:])
-    if now is None or before is None:
-        return None
-    return bool((few & ~now.any(axis=1) & before.any(axis=1)).any())
