@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.outputs.elimination import list_known_groups
 
 import sfumato as sf
 from sfumato.errors import DataError
@@ -68,12 +69,12 @@ def test_flagged_exactly_when_sets_say_so(one, other):
     assert flagged == few
 
 
-@settings(max_examples=40)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.integers(-1, 2), min_size=20, max_size=20),
     st.lists(st.integers(-1, 2), min_size=20, max_size=20),
 )
-def test_groups_are_flagged_exactly_when_sets_say_so(one, other):
+def test_groups_are_flagged_when_sets_say_so_and_what_passes_gives_nobody_away(one, other):
     """Both outputs rest on the same records; -1 marks the part that is hidden."""
     log = Log()
     data = some(pl.col("id") < 20)
@@ -90,7 +91,14 @@ def test_groups_are_flagged_exactly_when_sets_say_so(one, other):
         for mine in ways[0]
         for theirs in ways[1]
     )
-    assert flagged == few
+    assert flagged or not few
+    if not flagged:
+        rows = [
+            [[int(at in part) for at in range(20)] for part in way if len(part) >= 3]
+            for way in ways
+        ]
+        alone = list_known_groups(rows[0], 3) | list_known_groups(rows[1], 3)
+        assert list_known_groups([*rows[0], *rows[1]], 3) <= alone
 
 
 def test_a_rest_of_two_outputs_is_flagged():
@@ -282,9 +290,9 @@ def test_records_of_one_person_ask_for_a_second_look():
 
 
 def test_what_is_too_much_to_try_is_told_and_not_called_safe(monkeypatch):
-    from sfumato.outputs import differencing
+    from sfumato.outputs import account
 
-    monkeypatch.setattr(differencing, "_MOST_BOUNDED_PIECES", 0)
+    monkeypatch.setattr(account, "_MOST_BOUNDED_ATOMS", 0)
     frame = pl.DataFrame(
         {"id": range(60), "a": ["x"] * 40 + ["y"] * 18 + ["z"] * 2, "b": ["p", "q"] * 30}
     )

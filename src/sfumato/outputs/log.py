@@ -21,16 +21,15 @@ from sfumato.errors import DataError
 from sfumato.io.atomic import PRIVATE, replace_file, write_file
 from sfumato.io.json_reader import parse_json
 from sfumato.io.locks import hold_lock
-from sfumato.kernels.arrays import Integers
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.differencing import (
     Earlier,
-    OutputPopulation,
     compare_populations,
-    hash_population,
-    is_untried,
+    is_unbounded,
     recognise_persons,
 )
 from sfumato.outputs.output import Output, Verdict, differs_in_settings, worst
+from sfumato.outputs.population import OutputPopulation, Shown, hash_population
 from sfumato.outputs.rules import Rules
 from sfumato.randomness import Key
 
@@ -68,13 +67,17 @@ class Log:
         self._entries: list[dict[str, Any]] = stored.get("outputs", [])
         self.rules = _choose_rules(rules, stored.get("rules"))
 
-    def add(
+    def add(  # noqa: PLR0913 - all but two by name only
         self,
         output: Output,
         data: Dataset | Any | None,
         *,
         parts: Sequence[Integers] | None = None,
         grouped: bool = False,
+        sums: Sequence[str] | None = None,
+        windows: Sequence[Integers] = (),
+        terms: Floats | None = None,
+        outcome: str | None = None,
         refuse: bool = False,
     ) -> Output:
         """Record an output and the records behind it; what comes back has the final verdict.
@@ -91,8 +94,15 @@ class Log:
             where the part is hidden. Default: by the groups of the output, none hidden.
         grouped : besides, compare the groups of the output as if it had no parts. What they add
             up to is not shown.
+        sums : variables of which a sum, a mean or the like of every part is shown. Default:
+            where there are no parts, all that the output shows.
+        windows : for each quantile of these variables, a number for each record on which it rests,
+            the same within a cell; below 0 for all others.
+        terms : of a model, the terms of each record, times the root of its weight; and the weight.
+        outcome : of a model, the variable whose sums it shows.
         refuse : no person looks at the output before it leaves, so that what would need a second
-            look because of earlier outputs is refused. What was too much to try stays "review".
+            look because of earlier outputs is refused, also where there was too much to try. Only
+            hidden parts that were too many to bound stay "review".
         """
         with self._files.lock():
             # Read again: another process may have added an output.
@@ -100,17 +110,24 @@ class Log:
             if data is None:
                 self._record(output, None)
                 return output
-            population = hash_population(
-                _get_dataset(data), output.groups, self._files.key, parts, grouped=grouped
-            )
+            if sums is None:
+                sums = () if parts is not None else output.variables
+            shown = Shown(groups=output.groups, parts=parts, grouped=grouped, sums=sums,
+                          windows=windows, terms=terms, outcome=outcome)  # fmt: skip
+            population = hash_population(_get_dataset(data), shown, self._files.key)
             earlier = [] if output.verdict == "refuse" else self._list_earlier()
             population = recognise_persons(population, earlier)
             reasons = [
-                *compare_populations(population, earlier, fewest=self.rules.difference),
+                *compare_populations(
+                    population,
+                    earlier,
+                    fewest=self.rules.difference,
+                    fewest_in_models=self.rules.k,
+                ),
                 *self._find_repetitions(population, output),
             ]
             verdict: Verdict = "review" if reasons else "pass"
-            if refuse and not all(map(is_untried, reasons)):
+            if refuse and not all(map(is_unbounded, reasons)):
                 verdict = "refuse"
             judged = replace(
                 output,
@@ -302,7 +319,7 @@ class _LogFiles:
             try:
                 if population is not None:
                     with replace_file(path, mode=PRIVATE) as sibling:
-                        population.write(sibling)
+                        population.write(sibling, self.key)
                 write_file(self.folder / _LOG, _encode_json(log), mode=PRIVATE)
             except BaseException:
                 path.unlink(missing_ok=True)
@@ -318,7 +335,7 @@ class _LogFiles:
                 f"The record hashes of output {number} are gone, so nothing can be compared.",
                 hint="begin a new log.",
             )
-        return OutputPopulation.read(path)
+        return OutputPopulation.read(path, self.key)
 
     @staticmethod
     def _get_path(folder: Path, number: int) -> Path:

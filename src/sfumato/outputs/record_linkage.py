@@ -18,7 +18,7 @@ References: Fellegi & Sunter (1969), J. American Statistical Association 64:1183
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import polars as pl
@@ -40,27 +40,32 @@ _MOST_ROUNDS = 48
 _STRIDES = (1, 2, 3, 5, 7, 11)
 
 
-def hash_cells(data: Dataset, key: Key) -> pl.DataFrame:
+def hash_cells(data: Dataset, key: Key, *, always: Collection[str] = ()) -> pl.DataFrame:
     """A short keyed hash of every cell; columns are named by a keyed hash of their names.
 
     Direct identifiers are left out where they tell the records apart: their hashes are there.
+    Of very many variables some are taken, and `always` those whose changes must be seen.
     """
     content = data.identity.basis.startswith("content")
     names = [name for name in data.columns if content or data.schema[name].role not in IDENTIFYING]
     subkey = key.subkey("cells of an output")
-    hashed = {_hash_name(name, subkey): name for name in names}
+    hashed = {hash_name(name, key): name for name in names}
+    wanted = [label for label in sorted(hashed) if hashed[label] in always]
+    others = [label for label in sorted(hashed) if hashed[label] not in always]
     columns = [
         pl.Series(
             label,
             (encrypt(digest([data.column(hashed[label])]), subkey)[:, 0] >> (64 - _CELL_BITS))
             .astype(np.uint16),
         )
-        for label in sorted(hashed)[:_MOST_VARIABLES]
+        for label in sorted(wanted + others[: max(_MOST_VARIABLES - len(wanted), 0)])
     ]  # fmt: skip
     return pl.DataFrame(columns)
 
 
-def _hash_name(name: str, subkey: bytes) -> str:
+def hash_name(name: str, key: Key) -> str:
+    """A keyed hash of the name of a variable."""
+    subkey = key.subkey("cells of an output")
     return f"{int(encrypt(digest([pl.Series('', [name])]), subkey)[0, 0]):016x}"
 
 

@@ -22,7 +22,7 @@ from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.contributors import find_contributors
 from sfumato.outputs.log import Log
 from sfumato.outputs.output import Output, OutputRefused
-from sfumato.outputs.quantiles import FIVE, count_needed_records, safe_quantiles
+from sfumato.outputs.quantiles import FIVE, count_needed_records, find_windows, safe_quantiles
 from sfumato.outputs.rules import Rules, warn_of_figure, warn_of_shared_persons
 from sfumato.outputs.tables.crosstabs import crosstab
 from sfumato.outputs.tables.table import Table
@@ -44,7 +44,7 @@ from sfumato.sites.bundle import (
     list_open_results,
 )
 from sfumato.sites.population import SitePopulation, select_population
-from sfumato.sites.regression import SHARE, compute_step, list_model_parts
+from sfumato.sites.regression import compute_step, list_model_parts
 from sfumato.sites.request import SiteRequest
 from sfumato.sites.suppression import (
     choose_groups,
@@ -64,12 +64,20 @@ class _AnswerDraft:
     parts : for the log, the ways in which it splits the records; below 0 where hidden.
     rule : how it is protected, for the log.
     reasons : why the custodian should have a second look.
+    sums : for the log, variables of which quantiles are shown.
+    windows : for the log, the records on which each quantile rests.
+    terms : for the log, how a model weighs the records.
+    outcome : for the log, the outcome of a model.
     """
 
     answer: Any
     parts: Sequence[Integers] | None = None
     rule: Mapping[str, Any] = field(default_factory=dict)
     reasons: Sequence[str] = ()
+    sums: Sequence[str] = ()
+    windows: Sequence[Integers] = ()
+    terms: Floats | None = None
+    outcome: str | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -157,7 +165,7 @@ def _answer_result(site: _Site, name: str) -> Any:
         draft = _DRAFTS[result.kind](site, result)
         digest = hashlib.sha256(draft.answer.model_dump_json().encode()).hexdigest()
         if result.kind == "model":
-            _require_budget(site, result, draft, digest)
+            draft = _spend_equations(site, result, draft, digest)
     except (OutputRefused, MeasureError) as refusal:
         site.log.refused(_describe(site.request, result, reasons=(refusal.what,)))
         return Withheld()
@@ -171,7 +179,10 @@ def _answer_result(site: _Site, name: str) -> Any:
     )  # fmt: skip
     # Ranges show no number of records: nothing can be subtracted from them.
     behind = None if result.kind == "ranges" else data
-    judged = site.log.add(output, behind, parts=draft.parts, refuse=True)
+    judged = site.log.add(
+        output, behind, parts=draft.parts, sums=draft.sums, windows=draft.windows,
+        terms=draft.terms, outcome=draft.outcome, refuse=True,
+    )  # fmt: skip
     return Withheld() if judged.verdict == "refuse" else draft.answer
 
 
@@ -310,7 +321,22 @@ def _draft_box(site: _Site, result: Any) -> _AnswerDraft:
         )
         for label, mask in members.items()
     }
-    return replace(draft, answer=BoxAnswer(groups=sketches))
+    windows = [_find_window_rows(site, values, mask) for mask in members.values()]
+    return replace(
+        draft, answer=BoxAnswer(groups=sketches), sums=[result.x],
+        windows=[np.max(windows, axis=0)],
+    )  # fmt: skip
+
+
+def _find_window_rows(site: _Site, values: Floats, mask: Mask) -> Integers:
+    """A number for each record on which a quantile of some records rests, below 0 elsewhere."""
+    rows, found = np.flatnonzero(mask), np.full(len(values), -1)
+    # Who of several people with one value is meant does not hang on the order of the rows.
+    digests = site.population.data.identity.digests[rows, 0]
+    rows = rows[np.lexsort((digests, values[rows]))]
+    for index, start in enumerate(find_windows(len(rows), FIVE, site.rules.k)):
+        found[rows[start : start + site.rules.k]] = int(rows[0]) * len(FIVE) + index
+    return found
 
 
 # Survival
@@ -459,14 +485,19 @@ def _list_table_parts(codes: Sequence[Integers], shown: Floats) -> list[Integers
 
 def _draft_model(site: _Site, result: Any) -> _AnswerDraft:
     step = None if site.round is None else site.round.models[result.name]
-    answered = compute_step(site.population, site.request, result, step, site.rules)
+    local = compute_step(site.population, site.request, result, step, site.rules)
     number = 0 if site.round is None else site.round.number
     return _AnswerDraft(
-        answer=answered,
+        answer=local.answer,
         # What splits the records is the same in every round, and is shown in the first.
-        parts=list_model_parts(site.population, result.variables) if site.round is None else None,
-        rule={"protection": "sums", "terms": len(answered.factor) - 1, "round": number},
-    )
+        parts=list_model_parts(site.population, result.variables) if site.round is None else [],
+        rule={
+            "protection": "sums", "terms": len(local.answer.factor) - 1, "round": number,
+            "equations": local.equations,
+        },
+        terms=local.terms,
+        outcome=str(result.parsed_formula.outcome),
+    )  # fmt: skip
 
 
 def _warn_of_units(data: Dataset, rules: Rules) -> tuple[str, ...]:
@@ -476,27 +507,33 @@ def _warn_of_units(data: Dataset, rules: Rules) -> tuple[str, ...]:
     return (*warn_of_shared_persons(data), *((counted,) if units else ()))
 
 
-def _require_budget(site: _Site, result: Any, draft: _AnswerDraft, digest: str) -> None:
-    """Refuse more terms of a variable, over all rounds and requests, than a share of the records.
+def _spend_equations(site: _Site, result: Any, draft: _AnswerDraft, digest: str) -> _AnswerDraft:
+    """Refuse more equations in a variable, over all rounds and requests, than there are records.
 
-    Every round and every model is some equations in the values of its variables. As many of them
-    as there are records could be solved.
+    What is left goes into the log, for the custodian. As many equations as there are records could
+    be solved; whether those that were answered single out somebody before is the log's to try.
     """
+    left = len(site.population)
     for name in result.variables:
         earlier = [
             output
             for output in site.log
             if output.kind == "model" and output.verdict != "refuse" and name in output.variables
         ]
-        if digest in {output.digest for output in earlier}:
-            return  # the same answer once more tells nothing new
-        spent = sum(int(output.rule.get("terms", 0)) for output in earlier)
-        if spent + int(draft.rule["terms"]) > SHARE * len(site.population):
+        spent = sum(int(output.rule.get("equations", 0)) for output in earlier)
+        # The same answer once more tells nothing new.
+        if digest not in {output.digest for output in earlier}:
+            spent += int(draft.rule["equations"])
+        left = min(left, len(site.population) - spent)
+        if left < 0:
             raise OutputRefused(
                 f"Models have asked too much of variable '{name}' for the records of this site.",
                 hint="the log lists them; over all rounds and requests, a variable may be asked "
-                "for in as many terms as a third of the records.",
+                "for in as many equations as there are records. A model of p terms takes "
+                "p (p + 3) / 2 of them in each round.",
             )
+    # To tens: the exact number would tell how many records there are.
+    return replace(draft, rule={**draft.rule, "equations left": left // 10 * 10})
 
 
 _DRAFTS: dict[str, Callable[[_Site, Any], _AnswerDraft]] = {

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.kernels.exact_sums import canonical_order, use_one_thread
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.rules import Rules
@@ -48,8 +48,8 @@ from sfumato.utility.models.regression import build_terms, build_terms_again
 
 FREEDOM = 10
 """Fewest degrees of freedom of a site's own records."""
-SHARE = 1 / 3
-"""Terms asked of a variable, over all rounds and requests, at most this share of the records."""
+_SHARE = 1 / 3
+"""Terms of one model, at most this share of the records."""
 _MOST_LEVERAGE = 0.9
 _START = 1.0
 """Added to a count before its logarithm is taken for the first round."""
@@ -103,13 +103,33 @@ def make_terms(request: SiteRequest, result: ModelResult) -> SharedTerms:
 # At a site
 
 
+@dataclass(frozen=True, eq=False)
+class LocalStep:
+    """What a site adds to a model in one round, and how that weighs its records.
+
+    Parameters
+    ----------
+    answer : what would leave.
+    terms : of each record, times the root of its weight; and the weight.
+    """
+
+    answer: ModelAnswer
+    terms: Floats = field(repr=False)
+
+    @property
+    def equations(self) -> int:
+        """How many sums over its records the answer holds: of two terms, and of one and y."""
+        count = int(self.terms.shape[1]) - 1
+        return count * (count + 1) // 2 + count
+
+
 def compute_step(
     population: SitePopulation,
     request: SiteRequest,
     result: ModelResult,
     step: ModelStep | None,
     rules: Rules,
-) -> ModelAnswer:
+) -> LocalStep:
     """What a site adds to a model in one round; refused where it would show a few records."""
     terms = make_terms(request, result)
     columns = {
@@ -138,11 +158,22 @@ def compute_step(
         factor = factorise(weighted)
     factor *= np.where(np.diag(factor) < 0, -1.0, 1.0)[:, None]  # the sign says nothing
     rows = tuple(tuple(row[index:].tolist()) for index, row in enumerate(factor))
-    return ModelAnswer(records=len(y), factor=rows, deviance=float(deviance))
+    answer = ModelAnswer(records=len(y), factor=rows, deviance=float(deviance))
+    return LocalStep(answer, _weigh_terms(x, weighted, order))
+
+
+def _weigh_terms(x: Floats, weighted: Floats, order: Positions) -> Floats:
+    """The weighted terms of each record, and its weight, in the order of the records."""
+    largest = np.abs(x).argmax(axis=1)[:, None]
+    size = np.take_along_axis(x, largest, axis=1)[:, 0]
+    root = np.take_along_axis(weighted, largest, axis=1)[:, 0] / np.where(size, size, 1.0)
+    terms = np.empty(weighted.shape)
+    terms[order] = np.column_stack([weighted[:, :-1], root**2])
+    return terms
 
 
 def _require_freedom(records: int, terms: int, rules: Rules) -> None:
-    if records - terms < max(FREEDOM, rules.records) or terms > records * SHARE:
+    if records - terms < max(FREEDOM, rules.records) or terms > records * _SHARE:
         raise OutputRefused(
             "The model has too many terms for the records of this site.",
             hint=f"at least {FREEDOM} degrees of freedom, and three records for each term.",

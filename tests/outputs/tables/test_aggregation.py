@@ -156,7 +156,8 @@ def test_a_spread_is_the_usual_one_and_its_squares_are_protected_too():
     values = np.random.default_rng(3).lognormal(2, 0.4, 108)
     frame = people(CELLS).with_columns(value=pl.Series(values))
     table = sf.tables.crosstab(frame, "row", "column", values="value", aggregate=["std", "count"])
-    assert table.shown["std"][3] == pytest.approx(np.std(values[22:52], ddof=1))
+    # To a 200th of the spread, so that squares of a few do not follow.
+    assert table.shown["std"][3] == pytest.approx(np.std(values[22:52], ddof=1), abs=0.05)
     hidden = np.isnan(table.known["squares"].cells)
     assert hidden[1]
     squares = math.fsum(values[20:22] ** 2)

@@ -33,6 +33,7 @@ from sfumato.outputs.quantiles import (
     snap_to_grid,
 )
 from sfumato.outputs.rules import Rules
+from sfumato.outputs.tables.joint_statistics import ValueGrid, round_deviations
 from sfumato.outputs.tables.lattice import Lattice
 from sfumato.progress import current_progress
 
@@ -42,6 +43,7 @@ _MOST_CELLS = 200_000
 _CELL = "__cell"
 _COUNT = "__count"
 _QUANTILE = "q"
+_DEVIATION = "std"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -335,6 +337,10 @@ def aggregate_values(
         results = _compute_statistics(wanted, cell_values, weight, k, step, units)
         for name, value in results.items():
             statistics[name][cell] = value
+    if _DEVIATION in statistics:
+        grid = ValueGrid.of(ordered, step)
+        cells = [(cell, values[rows]) for cell, rows in _iterate_cells(counts, values, weights)]
+        statistics[_DEVIATION] = round_deviations(cells, statistics[_DEVIATION], grid, step)
     total_weights, sums, squares = (builder.build() for builder in builders)
     return Magnitudes(
         records=records,
@@ -468,16 +474,73 @@ def compute_quantiles(
     >>> compute_quantiles(np.arange(11.0), [0.5, 0.05, 0.6], 3, 0.1)
     [5.0, nan, nan]
     """
+    windows = find_quantile_windows(len(ordered), shares, k, units)
+    means = (
+        math.nan
+        if window is None
+        else snap_to_grid(units.take(window).average(ordered[window]), step)
+        for window in windows
+    )
+    return list(means)
+
+
+def find_quantile_windows(
+    records: int, shares: Sequence[float], k: int, units: Contributors = ALONE
+) -> list[slice | None]:
+    """The sorted records on which each quantile rests; None where it has no safe answer.
+
+    Parameters
+    ----------
+    records : how many there are.
+    shares : which quantiles, between 0 and 1.
+    k : how many records each rests on, at least.
+    units : whose each record is.
+    """
     first_free = 1
-    quantiles = [math.nan] * len(shares)
+    windows: list[slice | None] = [None] * len(shares)
     for index in sorted(range(len(shares)), key=lambda index: shares[index]):
-        rank = round(shares[index] * (len(ordered) - 1), 9)  # 0.7 * 10 is 7
-        window = _find_window(rank, len(ordered), k, units)
-        if window is not None and window.start >= first_free and window.stop < len(ordered):
+        rank = round(shares[index] * (records - 1), 9)  # 0.7 * 10 is 7
+        window = _find_window(rank, records, k, units)
+        if window is not None and window.start >= first_free and window.stop < records:
             first_free = window.stop
-            mean = units.take(window).average(ordered[window])
-            quantiles[index] = snap_to_grid(mean, step)
-    return quantiles
+            windows[index] = window
+    return windows
+
+
+def list_quantile_windows(
+    counts: CellCounts, name: str, statistics: Sequence[str], k: int
+) -> list[Integers]:
+    """For each quantile, cell and margin the records on which it rests, for the log.
+
+    Each has the number of its cell where a record has a part in it, and -1 elsewhere.
+
+    Parameters
+    ----------
+    counts : the cells.
+    name : the variable.
+    statistics : those of the table.
+    k : how many records each rests on, at least.
+    """
+    shares = [float(text[1:]) / 100 for text in statistics if text.startswith(_QUANTILE)]
+    if not shares:
+        return []
+    values, digests = read_values(counts.data, name), counts.data.identity.digests[:, 0]
+    seen: dict[tuple[int, int], Integers] = {}
+    for number, (_, rows) in enumerate(_iterate_cells(counts, values, None)):
+        # Who of several people with one value is meant does not hang on the order of the rows.
+        whose = counts.units.take(rows).numbers
+        rows = rows[np.lexsort((digests[rows], *whose, values[rows]))]  # noqa: PLW2901
+        found = find_quantile_windows(len(rows), shares, k, counts.units.take(rows))
+        for index, window in enumerate(found):
+            if window is None:
+                continue
+            # Cells of one margin share no record, those of different margins may.
+            chosen = rows[window]
+            level = 0
+            while (seen.setdefault((index, level), np.full(len(values), -1))[chosen] >= 0).any():
+                level += 1
+            seen[index, level][chosen] = number
+    return list(seen.values())
 
 
 def _find_window(rank: float, records: int, k: int, units: Contributors) -> slice | None:

@@ -16,7 +16,13 @@ from sfumato.kernels.arrays import Integers
 from sfumato.outputs.log import Log
 from sfumato.outputs.output import Output, OutputRefused, digest_of
 from sfumato.outputs.rules import Rules
-from sfumato.outputs.tables.aggregation import CellCounts, Missing, count_cells, map_to_margin
+from sfumato.outputs.tables.aggregation import (
+    CellCounts,
+    Missing,
+    count_cells,
+    list_quantile_windows,
+    map_to_margin,
+)
 from sfumato.outputs.tables.protection import protect_table
 from sfumato.outputs.tables.request import TableRequest
 from sfumato.outputs.tables.table import Table
@@ -163,26 +169,39 @@ def _make_table(data: Dataset, request: TableRequest, missing: Missing, log: Log
         request, verdict=table.verdict, reasons=table.reasons, digest=digest_of(table.cells),
         rule=table.rule,
     )  # fmt: skip
-    population, parts = _find_population(counts, request, table)
-    judged = log.add(output, population, parts=parts)
+    population, parts, windows = _find_population(counts, request, table)
+    judged = log.add(
+        output, population, parts=parts, windows=windows,
+        sums=() if request.values is None else [request.values],
+    )  # fmt: skip
     return replace(table, verdict=judged.verdict, reasons=judged.reasons)
 
 
 def _find_population(
     counts: CellCounts, request: TableRequest, table: Table
-) -> tuple[Dataset, list[Integers]]:
-    """The records behind a table, and the cell and the margins each is in, where shown."""
-    cells, data = counts.find_cells(), counts.data
+) -> tuple[Dataset, list[Integers], list[Integers]]:
+    """The records behind a table, and the cell and the margins each is in, where shown.
+
+    Besides the records on which its quantiles rest.
+    """
+    cells, data, windows = counts.find_cells(), counts.data, []
     if request.values is not None:
         present = np.flatnonzero(data.column(request.values).is_not_null().to_numpy())
         cells, data = cells[present], data.take(present)
+        listed = list_quantile_windows(counts, request.values, request.statistics, request.k)
+        windows = [window[present] for window in listed]
     if request.protection == "round":
-        return data, []  # rounding hides more than the few records by which two tables may differ
+        return (
+            data,
+            [],
+            [],
+        )  # rounding hides more than the few records by which two tables may differ
     hidden = np.isnan(table.known["count"].cells)
     ways = product((False, True), repeat=len(counts.names))
     margins = [map_to_margin(counts.lattice, summed)[cells] for summed in ways]
     # Hidden cells keep their index, below 0: the log tries to work them out.
-    return data, [np.where(hidden[margin], -1 - margin, margin) for margin in margins]
+    parts = [np.where(hidden[margin], -1 - margin, margin) for margin in margins]
+    return data, parts, windows
 
 
 def _describe_refusal(refusal: OutputRefused, title: str, values: str | None) -> Output:

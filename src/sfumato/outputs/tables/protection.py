@@ -38,6 +38,10 @@ _FULL = (
 _CONSTANT = (
     "All values of some cell are the same: everybody who belongs to it is known to have that value."
 )
+_ROUNDED = (
+    "Standard deviations are rounded, and left out where the values of a few people would follow "
+    "from them and the mean."
+)
 Findings = list[tuple[Verdict, str]]
 
 
@@ -203,13 +207,13 @@ def _draft_magnitude_table(counts: CellCounts, request: TableRequest) -> _TableD
         "sum": magnitudes.sums[0].totals,
     }
     absent = float(1 - known.mean())
-    note = f"{_format_rough_share(absent)} have no value of '{request.values}' and are left out."
+    notes = [f"{_format_rough_share(absent)} have no value of '{request.values}' and are left out."]
     constant = magnitudes.constant and rules.full != "show"
     return _TableDraft(
         shown={name: shown[name] for name in request.statistics},
         layers=layers,
         findings=[("review", _CONSTANT)] if constant else [],
-        notes=[note] if absent else [],
+        notes=[*(notes if absent else []), *([_ROUNDED] if "std" in request.statistics else [])],
     )
 
 
