@@ -38,6 +38,18 @@ def test_codes_far_from_the_rest(values: list[int], codes: tuple[int, ...]) -> N
 
 
 @pytest.mark.parametrize(
+    ("values", "codes"),
+    [
+        ([*[60.5 + n % 61 for n in range(600)], *[999.0] * 40, *[-9.0] * 5], (-9, 999)),
+        ([*[90 + n % 90 for n in range(900)], *[8888] * 6], (8888,)),
+        ([*[18 + n % 77 for n in range(900)], *[-9] * 5], (-9,)),
+    ],
+)
+def test_codes_among_measurements_are_found_however_few(values, codes) -> None:
+    assert one("V1", values).missing == codes
+
+
+@pytest.mark.parametrize(
     "values",
     [
         [*AGES, *[99] * 30],  # may be an age

@@ -21,6 +21,8 @@ _TIMES = 3
 """How many times as often as an ordinary value it stands there."""
 _FAR = 5
 """How many times as large as the largest ordinary value it is."""
+_ALONE = 10
+"""How far below all others a negative code lies where nothing else is negative."""
 _LOWEST = -9
 _YEARS = (1850, 2100)
 _HIGH = frozenset(
@@ -72,9 +74,9 @@ def _find_labelled_codes(profile: ValueProfile, labels: Mapping[str, str]) -> se
 
 
 def _find_far_codes(profile: ValueProfile) -> set[Any]:
-    if not profile.integral:
-        return set()
     values, counts = profile.values.to_numpy().astype(float), profile.counts.to_numpy()
+    if not profile.integral and len(values) <= FEW:
+        return set()
     low = _take_low(values, counts)
     high = _take_high(values[low:], counts[low:])
     return set(values[:low]) | set(values[len(values) - high :] if high else ())
@@ -84,7 +86,7 @@ def _take_low(values: np.ndarray, counts: np.ndarray) -> int:
     """How many of the smallest values are codes: negative ones where nothing else is negative."""
     low = int(np.searchsorted(values, 0))
     others, often = values[low:], counts[low:]
-    if not low or len(others) <= 1 or not all(int(value) in _LOW for value in values[:low]):
+    if not low or len(others) <= 1 or not all(value in _LOW for value in values[:low]):
         return 0
     if counts[:low].max() < _HEAP:
         return 0
@@ -92,13 +94,15 @@ def _take_low(values: np.ndarray, counts: np.ndarray) -> int:
     if len(others) <= FEW:
         return low if gaps or others[0] >= 1 else 0
     heaped = counts[:low].max() > _TIMES * np.median(often)
-    return low if heaped else 0
+    # Measurements that are nowhere near 0: ages, weights, pressures.
+    alone = others[0] - values[low - 1] >= _ALONE and others[0] >= 1
+    return low if heaped or alone else 0
 
 
 def _take_high(values: np.ndarray, counts: np.ndarray) -> int:
     """How many of the largest values are codes: nines, eights and sevens far above all others."""
     high = 0
-    while high < len(values) and int(values[-1 - high]) in _HIGH:
+    while high < len(values) and values[-1 - high] in _HIGH:
         high += 1
     for codes in range(high, 0, -1):
         others, often = values[:-codes], counts[:-codes]
@@ -108,13 +112,17 @@ def _take_high(values: np.ndarray, counts: np.ndarray) -> int:
 
 
 def _is_far(others: np.ndarray, often: np.ndarray, codes: np.ndarray, counts: np.ndarray) -> bool:
-    if counts.max() < _HEAP or codes[-1] != float("9" * len(str(int(codes[-1])))):
+    if counts.max() < _HEAP:
+        return False
+    digits = set(str(int(codes[-1])))
+    if len(digits) > 1 or (digits != {"9"} and len(others) <= FEW):
         return False
     if len(others) <= FEW:
         return bool(codes[0] - others[-1] > others[-1] - others[0])
     years = _YEARS[0] <= others[0] and others[-1] <= _YEARS[1]
     far = codes[0] >= _FAR * others[-1] or (years and codes[0] > _YEARS[1])
-    return bool(far and counts.max() > _TIMES * np.median(often))
+    farther = codes[0] >= 2 * _FAR * others[-1] > 0
+    return bool(farther or (far and counts.max() > _TIMES * np.median(often)))
 
 
 def _simplify(value: float) -> int | float:
