@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,6 +46,8 @@ _LONG = 0.5
 """CPU seconds from which it is said how long a measure took."""
 _MOST_SHOWN = 1000
 """Variables that a table on a terminal lists; to lay out more takes longer than to look at them."""
+_CLAUSE, _WIDE = re.compile(r"[;:]|\. |, and "), 36
+"""Where the first clause of a reason ends, and how much of it fits into a line."""
 _SAMPLE = 20_000
 """Records on a cluster whose values are looked at for a suggestion."""
 
@@ -100,6 +103,7 @@ def inspect(
     query: options.Query = None,
     engine: options.Engine = None,
     master: options.Master = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Give every reason in full.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing plan.")
     ] = False,
@@ -156,7 +160,7 @@ def inspect(
     if json:
         show_json(_describe_variables(data, schema, exact))
         return
-    _show(data, schema, exact, quiet=quiet)
+    _show(data, schema, exact, explain=explain, quiet=quiet)
     if plan is not None and not quiet:
         say(f"A first plan is in '{plan}'. Read it, correct the roles, then run:")
         say(f"  sfumato protect {file} --plan {plan} --out release")
@@ -340,7 +344,21 @@ def _describe_variables(data: Dataset, schema: Schema, exact: _Exact | None) -> 
     }
 
 
-def _show(data: Dataset, schema: Schema, exact: _Exact | None, *, quiet: bool) -> None:
+def _shorten(reason: str) -> str:
+    """The first clause of a reason, in one line of the table.
+
+    Examples
+    --------
+    >>> _shorten("Its name suggests age; others may know it about a person.")
+    'Its name suggests age'
+    """
+    clause = _CLAUSE.split(reason, maxsplit=1)[0].rstrip(".")
+    return clause if len(clause) <= _WIDE else f"{clause[: _WIDE - 1].rstrip()}…"
+
+
+def _show(
+    data: Dataset, schema: Schema, exact: _Exact | None, *, explain: bool, quiet: bool
+) -> None:
     description = _describe_variables(data, schema, exact)
     rows = [
         (
@@ -348,7 +366,7 @@ def _show(data: Dataset, schema: Schema, exact: _Exact | None, *, quiet: bool) -
             variable["read_as"] or "",
             variable["role"] or "?",
             variable["kind"] or "?",
-            variable["reason"],
+            variable["reason"] if explain else _shorten(variable["reason"]),
         )
         for name, variable in islice(description["variables"].items(), _MOST_SHOWN)
     ]

@@ -50,7 +50,7 @@ _MANY = 0.1
 """Share of records that hardly moved above which it is said in colour."""
 
 
-_PASS_ON = "Release:   {}/  (pass on everything but custody/)"
+_FINAL = "Release:   {}/  (pass on everything but custody/)"
 _NAMED = 3
 """Variables that are named before the others are only counted."""
 _ROWS = 40
@@ -294,7 +294,7 @@ def _show_release(released: Release | LinkedRelease, to: Path, *, quiet: bool) -
     _show_notes(released)
     if not quiet:
         draft = read_any_manifest(to).get("draft")
-        what = "Draft:     {}/  (do not pass it on)" if draft else _PASS_ON
+        what = "Draft:     {}/  (do not pass it on)" if draft else _FINAL
         say(what.format(to))
         say(f"Report:    {to}/report.html")
         say(f"Codebook:  {to}/codebook.html  (for analysts)")
