@@ -53,8 +53,8 @@ def attacks(
 ) -> dict[str, Measure]:
     """The attacks to try on a release: those that apply to any, and those its steps invite.
 
-    Each measure says how it is tried (`Measure.trial`). A step with noise invites averaging, the
-    method `deterministic` undoing: each method's class says which (`attacks`). Their parameters are
+    Each measure says how it is tried (`Measure.trial`), and each method's class what it leaves as it
+    was (`preserves`): a step invites all attacks that exploit that. Their parameters are
     those of the step, which the manifest publishes. A k that the method looks for (`at_most`) is
     known from the manifest only; one for each stratum is not published, and not attacked here.
 
@@ -71,9 +71,10 @@ def attacks(
     >>> made["undoing"].k
     5
     """
+    measures = catalogue.measures()
     on_any = [
         (entry.trial.seconds, name)
-        for name, entry in catalogue.measures().items()
+        for name, entry in measures.items()
         if entry.trial is not None and entry.trial.needs is not None
     ]
     # The quickest first: where time is short, as many as possible are tried.
@@ -82,7 +83,9 @@ def attacks(
     # Without a manifest an outsider knows the plan, and nothing that was fitted.
     published = [{}] * len(steps) if manifest is None else manifest["methods"]
     for position, (step, public) in enumerate(zip(steps, published, strict=True)):
-        for attack in _attack_step(step, public):
+        for attack in _attack_step(step, public, measures, plan):
+            if attack in chosen.values():
+                continue  # it is tried on any release
             narrowed = _leave_out_changed_variables(attack, plan, position)
             chosen[_label(attack.name, chosen)] = narrowed
     return chosen
@@ -102,18 +105,37 @@ def _leave_out_changed_variables(attack: Measure, plan: Plan | None, position: i
     return replace(attack, variables=unchanged) if unchanged else attack  # type: ignore[type-var]
 
 
-def _attack_step(step: Method, published: Mapping[str, Any]) -> Iterator[Measure]:
+def list_invited(
+    step: Method, measures: Mapping[str, type[Measure]]
+) -> tuple[type[Measure], ...]:
+    """The attacks that exploit what a step leaves as it was, the quickest first."""
+    invited = [
+        (entry.trial.seconds, name)
+        for name, entry in measures.items()
+        if entry.trial is not None and {*entry.trial.exploits} & {*step.preserves}
+    ]
+    return tuple(measures[name] for _, name in sorted(invited))
+
+
+def _attack_step(
+    step: Method,
+    published: Mapping[str, Any],
+    measures: Mapping[str, type[Measure]],
+    plan: Plan | None,
+) -> Iterator[Measure]:
     """The attacks that a step invites, with the parameters that it shares with each of them."""
-    for name in step.attacks:
-        attack = catalogue.measure(name)
+    for attack in list_invited(step, measures):
         shared = {
             parameter.name: getattr(step, parameter.name)
             for parameter in fields(attack)  # type: ignore[arg-type]  # all are dataclasses
             if hasattr(step, parameter.name)
         }
-        if shared.get("variables", ()) is None:
+        names = {parameter.name for parameter in fields(attack)}  # type: ignore[arg-type]
+        if "variables" in names and shared.get("variables") is None:
             # Which they are, follows from roles; the manifest names them.
-            shared["variables"] = published.get("variables")
+            shared["variables"] = published.get("variables") or (
+                [*step.touches(plan.schema)] if plan is not None and plan.schema else None
+            )
         if "k" in shared and getattr(step, "at_most", None) is not None:
             # The method looks for k in the data: an outsider knows it if it is published.
             shared["k"] = published.get("k")

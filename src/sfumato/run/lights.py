@@ -386,9 +386,12 @@ def describe_success(judgement: Judgement, tried: Mapping[str, Evidence]) -> str
     """What an attack achieved, and what is acceptable."""
     evidence = tried[judgement.measure]
     about = f" for '{judgement.worst}'" if judgement.worst else ""
+    wording = catalogue.measure(evidence.name).attack
+    lines = (evidence.details.get("finding"), wording.remedy if wording else "")
+    remedy = "".join(f" {line}" for line in lines if line)
     return (
         f"{_title(evidence)}: {judgement.target.name} is {judgement.number:.3g}{about} at worst; "
-        f"up to {judgement.target.most:.3g} is acceptable."
+        f"up to {judgement.target.most:.3g} is acceptable.{remedy}"
     )
 
 

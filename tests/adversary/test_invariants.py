@@ -1,0 +1,219 @@
+"""Does what a method leaves as it was give people away, and is the gate told?
+
+The claim (docs/explanation/adversary.md): "What a method preserves is an attacker's tool, so each
+method says what it preserves, and all attacks that exploit that are tried."
+
+Each family has data with the hole, which must be refused or amber with the right reason, the same
+data without the hole, which must be released, and an attacker who shares no code with the measures.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sfumato as sf
+from sfumato.errors import TargetError
+from sfumato.plan import Writing
+
+KEY = bytes(range(32))
+
+
+def try_release(
+    frame: pl.DataFrame, roles: dict[str, Any], steps: list[sf.Method], k: int | None = None
+) -> sf.Release:
+    schema = sf.Schema(roles)
+    targets = {"k.min": k} if k else {}
+    writing = Writing(keep_order=True, attack_seconds=60)
+    plan = sf.Plan(schema=schema, steps=steps, targets=targets, release=writing)
+    return sf.protect(sf.Dataset(frame, schema), plan, key=KEY)
+
+
+def list_reasons(release: sf.Release) -> str:
+    lights = release.lights
+    return " ".join((*lights.targets.reasons, *lights.attacks.reasons))
+
+
+# Clumped values under noise ----------------------------------------------------------------------
+
+
+def draw_salaries(seed: int, *, clumped: bool, people: int = 900) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    scales = random.choice([2400.0, 3350.0, 4100.0, 6200.0], people, p=[0.3, 0.3, 0.25, 0.15])
+    pay = scales + random.normal(0, 12, people) if clumped else random.normal(3500, 1200, people)
+    return pl.DataFrame({"age": random.integers(20, 65, people) // 15 * 15, "pay": pay.round(2)})
+
+
+def fit_mixture(shown: np.ndarray, sd: float, points: int) -> np.ndarray:
+    """Expectation maximisation from quantiles: the mean of the likeliest component, for each."""
+    centres = np.quantile(shown, (np.arange(points) + 0.5) / points)
+    shares = np.full(points, 1 / points)
+    for _ in range(500):
+        weights = shares * np.exp(-((shown[:, None] - centres) ** 2) / (2 * sd**2))
+        weights /= weights.sum(axis=1, keepdims=True)
+        shares = weights.mean(axis=0)
+        centres = (weights * shown[:, None]).sum(axis=0) / weights.sum(axis=0)
+    return centres[weights.argmax(axis=1)]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_noise_on_pay_scales_is_refused(seed):
+    frame = draw_salaries(seed, clumped=True)
+    release = try_release(
+        frame,
+        {"age": "quasi", "pay": "sensitive"},
+        [sf.methods.Noise(variables=["pay"], sd_share=0.2)],
+        k=5,
+    )
+    # The attacker has the file and the manifest, and finds nearly everybody's pay to 1 %.
+    sd = release.manifest["noise"]["variables"]["pay"]["variance"] ** 0.5
+    guess = fit_mixture(release.data["pay"].to_numpy(), sd, 4)
+    true = frame["pay"].to_numpy()
+    assert (np.abs(guess - true) <= 0.01 * true).mean() > 0.6
+    with pytest.raises(TargetError, match="clumped values.*'pay'"):
+        release.case.require_attacks_held()
+    assert release.lights.attacks.colour == "red"
+    assert "Spread each clump" in list_reasons(release)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_same_noise_on_smooth_pay_is_released(seed):
+    release = try_release(
+        draw_salaries(seed, clumped=False),
+        {"age": "quasi", "pay": "sensitive"},
+        [sf.methods.Noise(variables=["pay"], sd_share=0.2)],
+        k=5,
+    )
+    release.case.require_attacks_held()
+    assert release.attacks["clumps"].value < 0.1
+
+
+def test_noise_on_counts_is_refused():
+    random = np.random.default_rng(5)
+    frame = pl.DataFrame({"age": random.integers(2, 6, 900) * 10, "visits": random.poisson(2, 900)})
+    release = try_release(
+        frame,
+        {"age": "quasi", "visits": sf.Column(role="sensitive", kind="integer")},
+        [sf.methods.Noise(variables=["visits"], sd_share=0.25, whole=False)],
+    )
+    # Rounding is enough.
+    assert (release.data["visits"].round() == frame["visits"]).mean() > 0.8
+    assert release.lights.attacks.colour == "red"
+
+
+@pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
+@pytest.mark.parametrize("shape", ["normal", "lognormal", "uniform"])
+def test_smooth_values_give_next_to_nothing_back(shape, distribution):
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        values = {
+            "normal": random.normal(0, 1, 700),
+            "lognormal": random.lognormal(0, 1, 700),
+            "uniform": random.uniform(0, 1, 700),
+        }[shape]
+        data = sf.Dataset(pl.DataFrame({"x": values}), sf.Schema({"x": "sensitive"}))
+        for share in (0.1, 0.3, 0.8):
+            noise = sf.methods.Noise(variables=["x"], sd_share=share, distribution=distribution)
+            found = sf.risk.Clumps(variables=["x"]).measure(data, noise.apply(data, key=KEY))
+            assert found.value < 0.15, (shape, share)
+
+
+def test_clumps_under_noise_on_another_scale():
+    random = np.random.default_rng(6)
+    pay = random.choice([1500.0, 2900.0, 6400.0, 14000.0], 800) * random.uniform(0.995, 1.005, 800)
+    data = sf.Dataset(pl.DataFrame({"pay": pay}), sf.Schema({"pay": "sensitive"}))
+    noise = sf.methods.Noise(variables=["pay"], sd_share=0.2, scale="log")
+    released = noise.apply(data, key=KEY)
+    assert sf.risk.Clumps(variables=["pay"], scale="log").measure(data, released).value > 0.5
+    # Who is not told the scale sees that the noise grows.
+    assert sf.risk.Clumps(variables=["pay"]).measure(data, released).value > 0.2
+
+
+def test_clumps_under_noise_that_keeps_the_spread():
+    random = np.random.default_rng(7)
+    frame = pl.DataFrame(
+        {"pay": random.choice([10.0, 20.0, 35.0], 800), "years": random.normal(10, 4, 800)}
+    )
+    data = sf.Dataset(frame, sf.Schema({"pay": "sensitive", "years": "sensitive"}))
+    step = sf.methods.CorrelatedNoise(variables=["pay", "years"], noise_share=0.05)
+    found = sf.risk.Clumps(variables=["pay", "years"]).measure(data, step.apply(data, key=KEY))
+    assert found.value > 0.5
+    assert found.details["worst_variable"] == "pay"
+
+
+# Totals ------------------------------------------------------------------------------------------
+
+
+def draw_totals(seed: int, *, rule: str, people: int = 600) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    wage, rent = random.integers(800, 6000, people), random.integers(0, 2500, people)
+    other, unrelated = random.integers(0, 3000, people), random.integers(0, 9000, people)
+    total = {
+        "sum": wage + rent,
+        "weighted": 2 * wage - rent,
+        "with a third": wage + rent + other,
+        "rounded": (wage + rent + 25) // 50 * 50,
+        "with exceptions": np.where(random.random(people) < 0.1, unrelated, wage + rent),
+        "ratio": wage / (rent + 1),
+        "none": unrelated,
+    }[rule]
+    frame = pl.DataFrame({"wage": wage, "rent": rent, "other": other, "total": total})
+    return frame if rule == "with a third" else frame.drop("other")
+
+
+def look_up_total(frame: pl.DataFrame, released: pl.DataFrame, total: np.ndarray) -> float:
+    """The share of people alone among the rows that fit their wage and rent and have their total.
+
+    The attacker has worked out `total` from what he knows, and reads the ranges.
+    """
+    ranges = [
+        tuple(
+            tuple(float(end) for end in str(cell).strip("[]").split(";"))
+            for cell in (row["wage"], row["rent"])
+        )
+        for row in released.iter_rows(named=True)
+    ]
+    shown, alone = released["total"].to_numpy(), 0
+    for person, (wage, rent) in enumerate(frame.select("wage", "rent").iter_rows()):
+        fits = [
+            w[0] <= wage <= w[-1] and r[0] <= rent <= r[-1] and abs(value - total[person]) < 1e-6
+            for (w, r), value in zip(ranges, shown, strict=True)
+        ]
+        alone += fits[person] and sum(fits) == 1
+    return alone / len(frame)
+
+
+@pytest.mark.parametrize("role", ["other", "sensitive"])
+@pytest.mark.parametrize(
+    "rule", ["sum", "weighted", "with a third", "rounded", "with exceptions", "ratio"]
+)
+def test_a_total_of_what_is_known_is_refused(rule, role):
+    frame = draw_totals(3, rule=rule)
+    roles = {name: role for name in frame.columns} | {"wage": "quasi", "rent": "quasi"}
+    steps = [sf.methods.KAnonymity(variables=["wage", "rent"], k=5, output="range")]
+    release = try_release(frame, roles, steps, k=5)
+    if rule == "sum":
+        wage, rent = (frame[name].to_numpy() for name in ("wage", "rent"))
+        assert look_up_total(frame, release.data, wage + rent) > 0.9
+    with pytest.raises(TargetError, match="Whoever knows 'wage', 'rent' knows.*'total'"):
+        release.case.require_attacks_held()
+
+
+@pytest.mark.parametrize("role", ["other", "sensitive"])
+def test_what_does_not_follow_is_released(role):
+    frame = draw_totals(3, rule="none")
+    roles = {"wage": "quasi", "rent": "quasi", "total": role}
+    steps = [sf.methods.KAnonymity(variables=["wage", "rent"], k=5, output="range")]
+    release = try_release(frame, roles, steps, k=5)
+    release.case.require_attacks_held()
+    assert release.attacks["mixed_linkage"].details["implied"] == ()
+
+
+def test_a_total_made_again_from_the_release_is_released():
+    frame = draw_totals(3, rule="sum")
+    roles = {"wage": "quasi", "rent": "quasi", "total": "quasi"}
+    steps = [sf.methods.KAnonymity(k=5, output="range")]
+    try_release(frame, roles, steps, k=5).case.require_attacks_held()
