@@ -217,3 +217,151 @@ def test_a_total_made_again_from_the_release_is_released():
     roles = {"wage": "quasi", "rent": "quasi", "total": "quasi"}
     steps = [sf.methods.KAnonymity(k=5, output="range")]
     try_release(frame, roles, steps, k=5).case.require_attacks_held()
+
+
+# Households --------------------------------------------------------------------------------------
+
+
+def draw_households(seed: int, houses: int = 220) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    sizes = random.integers(1, 6, houses)
+    house = np.repeat(np.arange(houses), sizes)
+    people = len(house)
+    return pl.DataFrame(
+        {
+            "house": [f"H{number}" for number in house],
+            "age": random.integers(0, 90, people),
+            "sex": random.choice(["f", "m"], people),
+            "ill": random.choice(["no", "yes"], people),
+        }
+    )
+
+
+AGES = [0, 10, 20, 30, 40, 50, 60, 70, 80]
+HOUSE_ROLES: dict[str, Any] = {
+    "house": "cluster",
+    "age": sf.Column(role="quasi", kind="integer", domain=(0, 89)),
+    "sex": "quasi",
+    "ill": "sensitive",
+}
+
+
+def find_houses(frame: pl.DataFrame, released: pl.DataFrame) -> float:
+    """The share of households whose sorted released rows no other household has."""
+    profiles: dict[str, list[tuple[str, str]]] = {}
+    for row in released.iter_rows(named=True):
+        profiles.setdefault(row["house"], []).append((str(row["age"]), str(row["sex"])))
+    sorted_profiles = [tuple(sorted(rows)) for rows in profiles.values()]
+    assert len(profiles) == frame["house"].n_unique()
+    alone = sum(sorted_profiles.count(profile) == 1 for profile in sorted_profiles)
+    return alone / len(sorted_profiles)
+
+
+def test_pseudonymised_households_are_refused():
+    frame = draw_households(1)
+    steps = [
+        sf.methods.Pseudonymise(variables=["house"], namespace="house"),
+        sf.methods.Coarsen(variables=["age"], breaks=AGES),
+    ]
+    release = try_release(frame, HOUSE_ROLES, steps, k=5)
+    assert find_houses(frame, release.data) > 0.6
+    with pytest.raises(TargetError, match=r"Finding groups.*'house'.*k_of_households"):
+        release.case.require_attacks_held()
+
+
+def test_households_without_their_pseudonym_are_released():
+    steps = [
+        sf.methods.Drop(variables=["house"]),
+        sf.methods.Coarsen(variables=["age"], breaks=AGES),
+    ]
+    release = try_release(draw_households(1), HOUSE_ROLES, steps, k=5)
+    release.case.require_attacks_held()
+    assert "group_profiles" not in release.attacks
+
+
+def test_households_whose_members_look_alike_are_released():
+    steps = [
+        sf.methods.Pseudonymise(variables=["house"], namespace="house"),
+        sf.methods.Drop(variables=["age", "sex"]),
+    ]
+    frame = draw_households(1).with_columns(town=pl.lit("ash"))
+    release = try_release(frame, HOUSE_ROLES | {"town": "quasi"}, steps, k=5)
+    release.case.require_attacks_held()
+    assert release.attacks["group_profiles"].value < 0.1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_are_counted_as_plain_python_counts_them(seed):
+    random = np.random.default_rng(seed)
+    frame = draw_households(seed, houses=40).with_columns(pl.col("age") // 30 * 30)
+    schema = sf.Schema(HOUSE_ROLES | {"age": sf.Column(role="quasi", kind="integer")})
+    data = sf.Dataset(frame.sample(fraction=1, shuffle=True, seed=int(random.integers(99))), schema)
+    houses: dict[str, list[tuple[int, str]]] = {}
+    for row in data.frame.iter_rows(named=True):
+        houses.setdefault(row["house"], []).append((row["age"], row["sex"]))
+    # The same people, each at least once: whose rows fit nobody is another house.
+    chances = [
+        1 / sum(len(mine) == len(other) and set(mine) == set(other) for other in houses.values())
+        for mine in houses.values()
+    ]
+    found = sf.risk.GroupProfiles().measure(data, data)
+    assert found.value == pytest.approx(np.mean(chances))
+
+
+# Gaps between shifted dates ----------------------------------------------------------------------
+
+
+def draw_visits(seed: int, people: int = 300, visits: int = 5) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    patient = np.repeat([f"P{number:04}" for number in range(people)], visits)
+    days = pl.Series(18_000 + random.integers(0, 900, people * visits)).cast(pl.Int32)
+    sex = np.repeat(random.choice(["f", "m"], people), visits)
+    return pl.DataFrame({"patient": patient, "sex": sex, "seen": days.cast(pl.Date)})
+
+
+VISIT_ROLES = {"patient": "person", "sex": "quasi", "seen": "other"}
+
+
+def match_gaps(frame: pl.DataFrame, released: pl.DataFrame) -> float:
+    """The share of patients whose sorted gaps, known from the original, one pseudonym has."""
+
+    def list_gaps(table: pl.DataFrame) -> list[tuple[int, ...]]:
+        by_patient: dict[str, list[Any]] = {}
+        for row in table.iter_rows(named=True):
+            by_patient.setdefault(row["patient"], []).append(row["seen"])
+        return [
+            tuple((later - earlier).days for earlier, later in zip(sorted(days), sorted(days)[1:]))
+            for days in by_patient.values()
+        ]
+
+    shown = list_gaps(released)
+    return sum(shown.count(gaps) == 1 for gaps in list_gaps(frame)) / len(shown)
+
+
+def test_gaps_between_shifted_dates_are_amber():
+    frame = draw_visits(1)
+    steps = [
+        sf.methods.Pseudonymise(variables=["patient"]),
+        sf.methods.ShiftDates(variables=["seen"], window=364),
+    ]
+    release = try_release(frame, VISIT_ROLES, steps, k=5)
+    assert match_gaps(frame, release.data) > 0.95
+    assert release.attacks["gaps"].value == pytest.approx(match_gaps(frame, release.data), abs=0.05)
+    assert release.lights.attacks.colour != "green"
+    assert "the time between their dates" in list_reasons(release)
+    assert "'seen'" in list_reasons(release)
+
+
+@pytest.mark.parametrize("hole", ["one visit", "order"])
+def test_without_gaps_nobody_is_found_by_them(hole):
+    frame = draw_visits(1, visits=1 if hole == "one visit" else 5)
+    shift = (
+        sf.methods.ShiftDates(variables=["seen"], window=364)
+        if hole == "one visit"
+        else sf.methods.ShiftDates(variables=["seen"], origin="seen", count="order")
+    )
+    steps = [sf.methods.Pseudonymise(variables=["patient"]), shift]
+    release = try_release(frame, VISIT_ROLES, steps, k=5)
+    release.case.require_attacks_held()
+    assert release.attacks["gaps"].value < 0.1
+    assert "time between" not in list_reasons(release)

@@ -39,7 +39,9 @@ def test_those_that_apply_are_tried(release, tmp_path):
         "attribute_inference",
         "singling_out",
         "averaging",
+        "clumps",
         "averaging_2",
+        "clumps_2",
         "undoing",
     ]
     assert all(one.computed for one in found.values())
