@@ -365,3 +365,106 @@ def test_without_gaps_nobody_is_found_by_them(hole):
     release.case.require_attacks_held()
     assert release.attacks["gaps"].value < 0.1
     assert "time between" not in list_reasons(release)
+
+
+# Extremes under noise ----------------------------------------------------------------------------
+
+
+def draw_with_outlier(seed: int, *, far: bool) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    income = random.normal(3000, 500, 500)
+    income[random.integers(500)] = 21_000 if far else 4000
+    return pl.DataFrame({"sex": random.choice(["f", "m"], 500), "income": income.round(2)})
+
+
+OUTLIER_ROLES = {"sex": "quasi", "income": "sensitive"}
+OUTLIER_NOISE = sf.methods.Noise(variables=["income"], sd_share=0.3)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_far_outlier_under_noise_is_amber(sign):
+    frame = draw_with_outlier(1, far=True).with_columns(pl.col("income") * sign)
+    release = try_release(frame, OUTLIER_ROLES, [OUTLIER_NOISE], k=5)
+    data = sf.Dataset(frame, sf.Schema(OUTLIER_ROLES))
+    farthest = (frame["income"] * sign).arg_max()
+    for key in range(12):
+        shown = OUTLIER_NOISE.apply(data, key=bytes([key] * 32)).frame["income"]
+        assert (shown * sign).arg_max() == farthest
+    assert release.attacks["extremes"].details["worst_end"] == (
+        "largest" if sign > 0 else "smallest"
+    )
+    assert release.lights.attacks.colour == "amber"
+    assert "Top-code or bottom-code" in list_reasons(release)
+
+
+def test_a_top_coded_outlier_is_not():
+    frame = draw_with_outlier(1, far=True)
+    steps = [sf.methods.Topcode(variables=["income"], top=4000), OUTLIER_NOISE]
+    for steps, table in ((steps, frame), ([OUTLIER_NOISE], draw_with_outlier(1, far=False))):
+        release = try_release(table, OUTLIER_ROLES, steps, k=5)
+        release.case.require_attacks_held()
+        assert "farthest out" not in list_reasons(release)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_chance_to_stay_at_the_end_is_that_of_many_draws(seed):
+    random = np.random.default_rng(seed)
+    values = random.lognormal(0, 0.7, 300)
+    data = sf.Dataset(pl.DataFrame({"x": values}), sf.Schema({"x": "sensitive"}))
+    released = sf.methods.Noise(variables=["x"], variance=0.2).apply(data, key=KEY)
+    found = sf.risk.Extremes(variables=["x"]).measure(data, released)
+    stays = [
+        (values + random.normal(0, 0.2**0.5, 300)).argmax() == values.argmax() for _ in range(3000)
+    ]
+    chances = dict(zip(found.table["end"], found.table["extremes"], strict=True))
+    assert chances["largest"] == pytest.approx(np.mean(stays), abs=0.06)
+
+
+# Readings of one quantity ------------------------------------------------------------------------
+
+
+def draw_readings(seed: int, *, apart: float) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    pressure = random.normal(130, 15, 800)
+    columns = {
+        name: (pressure + random.normal(0, apart, 800)).round()
+        for name in ("first", "second", "third")
+    }
+    return pl.DataFrame({"sex": random.choice(["f", "m"], 800), **columns})
+
+
+READINGS = ["first", "second", "third"]
+READING_ROLES: dict[str, Any] = {"sex": "quasi"} | {
+    name: sf.Column(role="sensitive", kind="continuous") for name in READINGS
+}
+
+
+def test_three_readings_with_noise_of_their_own_are_refused():
+    frame = draw_readings(1, apart=0.8)
+    release = try_release(
+        frame, READING_ROLES, [sf.methods.Noise(variables=READINGS, sd_share=0.2)], k=5
+    )
+    # The attacker averages the three by their published variances.
+    noise = release.manifest["noise"]["variables"]
+    weights = np.array([1 / noise[name]["variance"] for name in READINGS])
+    average = release.data.select(READINGS).to_numpy() @ weights / weights.sum()
+    true = frame["first"].to_numpy()
+    assert (average.round() == true).mean() > 1.3 * (release.data["first"].round() == true).mean()
+    with pytest.raises(TargetError, match=r"Averaging readings.*measure nearly the same"):
+        release.case.require_attacks_held()
+
+
+@pytest.mark.parametrize("hole", ["other quantities", "one noise", "one reading"])
+def test_readings_that_do_not_average_are_released(hole):
+    frame = draw_readings(1, apart=12 if hole == "other quantities" else 0.8)
+    steps: list[sf.Method] = [sf.methods.Noise(variables=READINGS, sd_share=0.2)]
+    if hole == "one noise":
+        steps = [sf.methods.CorrelatedNoise(variables=READINGS, noise_share=0.1)]
+    if hole == "one reading":
+        steps = [
+            sf.methods.Drop(variables=READINGS[1:]),
+            sf.methods.Noise(variables=READINGS[:1], sd_share=0.2),
+        ]
+    release = try_release(frame, READING_ROLES, steps, k=5)
+    release.case.require_attacks_held()
+    assert release.attacks["repeated_readings"].value < 0.2

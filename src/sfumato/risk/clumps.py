@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import polars as pl
@@ -16,11 +16,11 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.exact_sums import exact_mean, standard_deviation
 from sfumato.measure import AttackWording, Measure, Trial
-from sfumato.noise.scales import Scale
 from sfumato.numbers import Number
 from sfumato.parameters import parameters
 from sfumato.risk.attacks.deconvolution import NoiseSize, find_points
 from sfumato.risk.attacks.knowledge import knowledge
+from sfumato.risk.attacks.noise_scale import ScaleName, put_on_scale
 from sfumato.risk.attacks.outcomes import wilson
 
 _ASSUMPTIONS = (
@@ -42,7 +42,6 @@ _LAPLACE = 1.5
 _TINY = 1e-9
 _BEYOND_CHANCE, _LEAST = 4.0, 0.01
 """Standard errors beyond which a factor is no chance, and the least that shows anything."""
-ScaleName = Literal["log", "square_root", "logit", "rank_normal"]
 
 
 @dataclass(frozen=True)
@@ -184,9 +183,8 @@ class Clumps(Measure):
                 f"'{self.name}' needs {_FEWEST} values of '{name}' to see where they pile up.",
                 hint="leave the variable out of `variables`.",
             )
-        scale = self._read_scale(name, truth, shown)
-        forth, back = (scale.forth, scale.back) if scale else (np.array, np.array)
-        on_scale = forth(truth), forth(shown)
+        scale, on_scale = put_on_scale(name, self.scale, self.shift, (truth, shown))
+        back = scale.back if scale else np.array
         moved = _take_line_out(*on_scale)
         noise = _size_noise(moved - on_scale[0], on_scale[0])
         spread = standard_deviation(truth)
@@ -208,15 +206,6 @@ class Clumps(Measure):
         control = max(plain, _find_commonest(truth, reach))
         hit = float(best.mean())
         return _Outcome(name, hit, control, len(united.values), len(truth), best, known.complete)
-
-    def _read_scale(self, name: str, truth: Floats, shown: Floats) -> Scale | None:
-        """The scale of the noise. Ranks and logits are nearly straight between neighbours."""
-        wanted = self.scale.get(name) if isinstance(self.scale, dict) else self.scale
-        shift = self.shift.get(name) if isinstance(self.shift, dict) else self.shift
-        if wanted not in ("log", "square_root"):
-            return None
-        scale = Scale(name=wanted, shift=shift or 0.0)
-        return scale if all(scale.holds(values).all() for values in (truth, shown)) else None
 
 
 def _take_line_out(truth: Floats, shown: Floats) -> Floats:
