@@ -144,7 +144,7 @@ class GroupProfiles(Measure):
             details={
                 f"{self.name}{AT_WORST}": interval[1] if sampled else value,
                 "worst_variable": worst,
-                "groups": total,
+                "groups_in_release": total,
                 "members": self.members,
                 "variables": tuple(view.name for view in true_views),
             },

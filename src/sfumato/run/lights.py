@@ -31,7 +31,7 @@ from sfumato.plan.targets import (
     list_harmless,
     read_for_target,
 )
-from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
+from sfumato.run.attacks import NOT_TRIED, SECONDS, list_unattacked, promise_k
 
 Colour = Literal["green", "amber", "red"]
 _ROOM = 0.06
@@ -354,6 +354,7 @@ def _list_untried_attacks(
         for evidence in tried.values()
         if "tried_on_records" in evidence.details
     ]
+    reasons += list_unattacked(plan, tried)
     if findings.nobody_known:
         reasons.append(
             "No variable is declared as known to outsiders (role quasi), so nobody was looked for."
