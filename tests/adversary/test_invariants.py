@@ -9,6 +9,7 @@ data without the hole, which must be released, and an attacker who shares no cod
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -192,7 +193,7 @@ def look_up_total(frame: pl.DataFrame, released: pl.DataFrame, total: np.ndarray
 )
 def test_a_total_of_what_is_known_is_refused(rule, role):
     frame = draw_totals(3, rule=rule)
-    roles = {name: role for name in frame.columns} | {"wage": "quasi", "rent": "quasi"}
+    roles = dict.fromkeys(frame.columns, role) | {"wage": "quasi", "rent": "quasi"}
     steps = [sf.methods.KAnonymity(variables=["wage", "rent"], k=5, output="range")]
     release = try_release(frame, roles, steps, k=5)
     if rule == "sum":
@@ -330,7 +331,7 @@ def match_gaps(frame: pl.DataFrame, released: pl.DataFrame) -> float:
         for row in table.iter_rows(named=True):
             by_patient.setdefault(row["patient"], []).append(row["seen"])
         return [
-            tuple((later - earlier).days for earlier, later in zip(sorted(days), sorted(days)[1:]))
+            tuple((later - earlier).days for earlier, later in pairwise(sorted(days)))
             for days in by_patient.values()
         ]
 
@@ -400,8 +401,8 @@ def test_a_far_outlier_under_noise_is_amber(sign):
 def test_a_top_coded_outlier_is_not():
     frame = draw_with_outlier(1, far=True)
     steps = [sf.methods.Topcode(variables=["income"], top=4000), OUTLIER_NOISE]
-    for steps, table in ((steps, frame), ([OUTLIER_NOISE], draw_with_outlier(1, far=False))):
-        release = try_release(table, OUTLIER_ROLES, steps, k=5)
+    for chosen, table in ((steps, frame), ([OUTLIER_NOISE], draw_with_outlier(1, far=False))):
+        release = try_release(table, OUTLIER_ROLES, chosen, k=5)
         release.case.require_attacks_held()
         assert "farthest out" not in list_reasons(release)
 

@@ -306,7 +306,7 @@ def test_near_values_against_plain_python(rows, within, share):
 )  # fmt: skip
 def test_stages_and_chapters_are_learned_together(values, column):
     others = {"E10": ["I10", "F32"], "ash": ["cod", "eel"]}.get(values[0], ["flu", "gout"])
-    one = text([1] * 4 + [2] * 4, values + [values[0], others[0], others[1], others[0]], **column)
+    one = text([1] * 4 + [2] * 4, [*values, values[0], others[0], others[1], others[0]], **column)
     found = measure(one)
     assert found.value == 0
     assert at_worst(found) == 0.5

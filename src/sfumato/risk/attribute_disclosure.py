@@ -225,9 +225,7 @@ class AttributeDisclosure(Measure):
         disclosure = _disclose_statement(rows, predicate, classes)
         return _add_spellings(disclosure, rows, predicate, classes)
 
-    def _disclose_values(
-        self, records: ClassifiedRecords, names: tuple[str, ...]
-    ) -> _Disclosure:
+    def _disclose_values(self, records: ClassifiedRecords, names: tuple[str, ...]) -> _Disclosure:
         """Whose class has a single value, variable by variable."""
         rows: list[dict[str, Any]] = []
         total, schema = records.classes.total, records.data.schema
@@ -265,7 +263,8 @@ class AttributeDisclosure(Measure):
                 either |= self._mean_the_same(confidential, schema[name], classes)
                 near = _list_numbers(classes.count_in(either), total)
                 worst.add(numbers, near, _describe_near(name), IN_MEANING)
-            rows.append({"variable": name, **numbers})
+            at_worst = classes.count_in(either) / total
+            rows.append({"variable": name, **numbers, "at_worst": at_worst})
         if len(empty) == len(names):
             raise MeasureError(
                 f"No record has a value that could be learned: {', '.join(empty)}.",
@@ -293,7 +292,6 @@ class AttributeDisclosure(Measure):
         if groups is not None:
             near |= _have_one_value(unite_groups(confidential, groups).variable, classes)
         return near
-
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,9 +119,7 @@ class Clumps(Measure):
         "release ranges (`coarsen`, `k_anonymity`), or leave the variable out.",
     )
     # As much as `undoing` may take back of other blur.
-    trial = Trial(
-        exploits=("support points",), acceptable=0.2, seconds=1.0, in_sample="as it is"
-    )
+    trial = Trial(exploits=("support points",), acceptable=0.2, seconds=1.0, in_sample="as it is")
     examples = (
         {"variables": ["systolic", "glucose"]},
         {"variables": ["income"], "scale": "log", "shift": 1.0, "within": 0.1},

@@ -96,7 +96,9 @@ class Gaps(Measure):
         persons = original.units.numbers if linked else np.arange(len(original))
         persons = np.unique(persons, return_inverse=True)[1].ravel().astype(np.int64)
         before, after = (
-            _number_patterns([_read_days(data, name, self.name) for name in self.variables], persons)
+            _number_patterns(
+                [_read_days(data, name, self.name) for name in self.variables], persons
+            )
             for data in (original, released)
         )
         known = [

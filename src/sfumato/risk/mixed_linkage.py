@@ -134,7 +134,13 @@ class MixedLinkage(Measure):
         sentence="Somebody who knows exactly {variables_list} picks the right record for {success} "
         "of the people. A blind guess would be right for {control}.",
     )
-    trial = Trial(exploits=("sums",), needs=("quasi",), acceptable="by k", seconds=8.0, looks_for="individuals")
+    trial = Trial(
+        exploits=("sums",),
+        needs=("quasi",),
+        acceptable="by k",
+        seconds=8.0,
+        looks_for="individuals",
+    )
     odd = {"one row": 1}
     examples = (
         {},

@@ -153,9 +153,7 @@ class RepeatedReadings(Measure):
             assumptions=_ASSUMPTIONS,
         )
 
-    def _average(
-        self, name: str, columns: dict[str, Floats], released: Dataset
-    ) -> _Averaged:
+    def _average(self, name: str, columns: dict[str, Floats], released: Dataset) -> _Averaged:
         truth = columns[name]
         close = {
             other: abs(_correlate(truth, values))

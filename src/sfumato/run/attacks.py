@@ -109,9 +109,7 @@ def _leave_out_changed_variables(attack: Measure, plan: Plan | None, position: i
     return replace(attack, variables=unchanged) if unchanged else attack  # type: ignore[type-var]
 
 
-def list_invited(
-    step: Method, measures: Mapping[str, type[Measure]]
-) -> tuple[type[Measure], ...]:
+def list_invited(step: Method, measures: Mapping[str, type[Measure]]) -> tuple[type[Measure], ...]:
     """The attacks that exploit what a step leaves as it was, the quickest first."""
     invited = [
         (entry.trial.seconds, name)

@@ -73,7 +73,8 @@ class Findings:
     Parameters
     ----------
     repeated_names : names and the like that repeat, where nobody could look whose rows they are.
-    shared_secrets : by variable, the share of people whose secret is that of everybody alike.
+    shared_secrets : by variable, the share of people whose secret is, or nearly is, that of
+        everybody alike.
     secrets_unmeasured : why that could not be measured.
     on_cluster : the records are on a cluster, where less is tried.
     nobody_known : no variable is declared as known to outsiders.
@@ -291,9 +292,9 @@ def _list_shared_secrets(findings: Findings) -> list[str]:
     worst_first = sorted(findings.shared_secrets.items(), key=lambda item: -item[1])
     secrets = ", ".join(f"'{name}' of {100 * share:.3g} %" for name, share in worst_first)
     reason = (
-        "Some people share a secret with everybody who looks like them, so whoever finds their "
-        f"class learns it: {secrets} of the people. No target asks about that. Set one on "
-        "attribute_disclosure, or add l_diversity or t_closeness."
+        "Some people share a secret, or nearly, with everybody who looks like them, so whoever "
+        f"finds their class learns it: {secrets} of the people. No target asks about that. Set one "
+        "on attribute_disclosure, or add l_diversity or t_closeness."
     )
     return [reason]
 

@@ -113,9 +113,7 @@ def add_implied(original: Dataset, released: Dataset, known: Sequence[str]) -> I
     return ImpliedKnowledge(sides[0], sides[1], names, relations)
 
 
-def _find_relations(
-    original: Dataset, released: Dataset, known: Sequence[str]
-) -> list[Relation]:
+def _find_relations(original: Dataset, released: Dataset, known: Sequence[str]) -> list[Relation]:
     numeric = [name for name in original.columns if _is_number(original, name)]
     mine = [name for name in known if name in numeric][:_MOST_COLUMNS]
     others = [
@@ -165,9 +163,7 @@ def _read(data: Dataset, names: Sequence[str], *, logarithms: bool) -> Floats:
 def _seek(left: Floats, right: Floats, rows: Positions) -> list[tuple[Floats, Floats]]:
     """The coefficients of sums on both sides that may be the same."""
     # A column that is mostly missing, or has no logarithm, would leave no complete record.
-    use_left, use_right = (
-        np.isfinite(side[rows]).mean(axis=0) > _MOSTLY for side in (left, right)
-    )
+    use_left, use_right = (np.isfinite(side[rows]).mean(axis=0) > _MOSTLY for side in (left, right))
     if not use_left.any() or not use_right.any():
         return []
     a, b = left[rows][:, use_left], right[rows][:, use_right]
