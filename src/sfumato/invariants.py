@@ -1,4 +1,4 @@
-"""What a protection leaves as it was: said by each method, exploited by attacks, listed here once."""
+"""What a protection may leave as it was: each method says it, and attacks exploit it."""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ def fit_mixture(shown: np.ndarray, sd: float, points: int) -> np.ndarray:
         weights /= weights.sum(axis=1, keepdims=True)
         shares = weights.mean(axis=0)
         centres = (weights * shown[:, None]).sum(axis=0) / weights.sum(axis=0)
-    return centres[weights.argmax(axis=1)]
+    likeliest: np.ndarray = centres[weights.argmax(axis=1)]
+    return likeliest
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -378,7 +379,7 @@ def draw_with_outlier(seed: int, *, far: bool) -> pl.DataFrame:
     return pl.DataFrame({"sex": random.choice(["f", "m"], 500), "income": income.round(2)})
 
 
-OUTLIER_ROLES = {"sex": "quasi", "income": "sensitive"}
+OUTLIER_ROLES: dict[str, Any] = {"sex": "quasi", "income": "sensitive"}
 OUTLIER_NOISE = sf.methods.Noise(variables=["income"], sd_share=0.3)
 
 

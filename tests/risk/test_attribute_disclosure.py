@@ -242,7 +242,7 @@ def test_groups_cannot_hold_what_is_confidential():
 
 
 def at_worst(found) -> float:
-    return found.details.get("attribute_disclosure_at_worst", found.value)
+    return float(found.details.get("attribute_disclosure_at_worst", found.value))
 
 
 def test_salaries_within_a_few_hundred_are_learned():

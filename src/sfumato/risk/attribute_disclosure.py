@@ -83,10 +83,10 @@ class AttributeDisclosure(Measure):
     class if it holds for one of their rows there, and a value is known if every person of the class
     has it among theirs.
 
-    A secret need not be one value to be learned. Salaries within 400 of each other tell each, and so
-    do three stages of HIV: targets are checked against a reading in which numbers that lie near each
-    other, and categories of one group, are one. Groups are the first level of a hierarchy; without
-    one, chapters of ICD-10, and HIV and AIDS.
+    A secret need not be one value to be learned. Salaries within 400 of each other tell each, and
+    so do three stages of HIV: targets are checked against a reading in which numbers that lie near
+    each other, and categories of one group, are one. Groups are the first level of a hierarchy;
+    without one, chapters of ICD-10, and HIV and AIDS.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class AttributeDisclosure(Measure):
         these readings.
     close_within : numbers and dates that are as good as one: within so large a part of their
         spread (the standard deviation, or what the middle half has, if that is less). 0: none are.
-    close_share : share of a class whose values must lie so near to give it away.
+    close_share : share of a class that must lie so near; then the class gives its values away.
     groups : what outsiders may know together: up to six lists of variables by name. The table then
         has what is disclosed to whoever knows each combination of groups, for the worst
         confidential variable.

@@ -85,9 +85,10 @@ class AttributeInference(Measure):
     that of the gain a paired normal one. A mean over all may hide what is given away of few: the
     gain is also taken for those who have each category, or a fifth of the numbers, where these are
     20 at least; `worst_group_gain` is the lower end of its interval for the worst-off group, with a
-    margin for their number. Targets on the gain are held against it too. A right guess without gain is a finding about people, not
-    about a person. Targets are checked against the better of two attackers: the other one knows how
-    values were changed, and weighs what is known by it (`…_by_noise`), as in `mixed_linkage`.
+    margin for their number. Targets on the gain are held against it too. A right guess without gain
+    is a finding about people, not about a person. Targets are checked against the better of two
+    attackers: the other one knows how values were changed, and weighs what is known by it
+    (`…_by_noise`), as in `mixed_linkage`.
 
     Parameters
     ----------

@@ -24,11 +24,15 @@ from sfumato.risk.attacks.noise_scale import ScaleName, put_on_scale
 from sfumato.risk.attacks.outcomes import wilson
 
 _ASSUMPTIONS = (
-    "The attacker knows the size and the form of the noise from the manifest, and the released "
-    "values; nothing of any person.",
+    (
+        "The attacker knows the size and the form of the noise from the manifest, and the released "
+        "values; nothing of any person."
+    ),
     "They estimate where true values pile up, and take the likeliest point or the mean for each.",
-    "The control is the better of two who do not: one believes what is shown, the other says of "
-    "everybody what fits most.",
+    (
+        "The control is the better of two who do not: one believes what is shown, the other says "
+        "of everybody what fits most."
+    ),
 )
 _FEWEST = 20
 _QUARTER = 0.25

@@ -21,10 +21,14 @@ from sfumato.risk.attacks.knowledge import knowledge
 from sfumato.risk.attacks.noise_scale import ScaleName, put_on_scale
 
 _ASSUMPTIONS = (
-    "The attacker knows who has the largest, or the smallest, value of all, and takes the record "
-    "that shows it.",
-    "How often that is right is worked out over all draws that the noise could have had, not only "
-    "this one; its size at the end is that of the values near the end.",
+    (
+        "The attacker knows who has the largest, or the smallest, value of all, and takes the "
+        "record that shows it."
+    ),
+    (
+        "How often that is right is worked out over all draws that the noise could have had, not "
+        "only this one; its size is that of the noise of the values near the end."
+    ),
 )
 _NEAR = 500
 """Values next to the end that may overtake it."""

@@ -23,11 +23,14 @@ from sfumato.risk.attacks.outcomes import mean_of, wilson
 from sfumato.risk.trajectories import find_link, number_trajectories
 
 _ASSUMPTIONS = (
-    "The attacker knows how far all dates of a person lie apart, to the day: from a diary, an "
-    "employer's absences, a relative.",
+    (
+        "The attacker knows how far all dates of a person lie apart, to the day: from a diary, an "
+        "employer's absences, a relative."
+    ),
     "They know the person's other quasi-identifiers, and in which class of the release these are.",
     "They need not know how far dates were shifted: gaps are the same for every shift.",
 )
+_FEWEST = 2
 _PERSON, _VARIABLE, _DAY, _GAP = "person", "variable", "day", "gap"
 
 
@@ -108,6 +111,11 @@ class Gaps(Measure):
         ]
         classes = find_equivalence_classes(released, known).of
         alike = number_trajectories(classes, persons)
+        if not any(before) or len(before) < _FEWEST:
+            raise MeasureError(
+                f"'{self.name}' needs dates of at least two persons.",
+                hint="name variables with fewer missing values.",
+            )
         # Patterns of both sides in one count, so that the same numbers mean the same gaps.
         true, shown = _number_together(before, after)
         both = np.unique(np.stack([alike, shown]), axis=1, return_inverse=True)[1].ravel()

@@ -154,13 +154,13 @@ class GroupProfiles(Measure):
 
     def _look_for(
         self, group: Integers, views: Sequence[VariableView], original: Dataset
-    ) -> _Search:
+    ) -> _GroupSearch:
         """The chance of each group looked for to be found."""
         order = np.argsort(group, kind="stable")
         starts = np.concatenate([[0], np.flatnonzero(np.diff(group[order])) + 1])
         sizes = np.diff(np.append(starts, len(order)))
         if not views:
-            return _Search(np.full(len(sizes), 1 / len(sizes)), len(sizes))
+            return _GroupSearch(np.full(len(sizes), 1 / len(sizes)), len(sizes))
         digests = original.identity.digests
         rank = np.empty(len(group), np.int64)
         rank[np.lexsort((digests[:, 1], digests[:, 0]))] = np.arange(len(group))
@@ -174,17 +174,17 @@ class GroupProfiles(Measure):
         for number, fits in _fit_members(views, targets, kinds):
             by_row = fits[:, kinds_in_order]
             # Each known member must fit a row of the group.
-            candidates = np.logical_or.reduceat(by_row, starts, axis=1).all(axis=0)
+            candidates: Mask = np.logical_or.reduceat(by_row, starts, axis=1).all(axis=0)
             if sizes[first[number]] <= self.members:
                 candidates &= sizes == sizes[first[number]]
                 # And each row of the group must be one of them.
                 candidates &= np.logical_and.reduceat(by_row.any(axis=0), starts)
             chances[number] = candidates[first[number]] / max(int(candidates.sum()), 1)
-        return _Search(chances, len(sizes))
+        return _GroupSearch(chances, len(sizes))
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _GroupSearch:
     """The chance of each group looked for to be found, and how many there are."""
 
     chances: Floats = field(repr=False)

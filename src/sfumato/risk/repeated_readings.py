@@ -21,11 +21,9 @@ from sfumato.parameters import parameters
 from sfumato.risk.attacks.knowledge import knowledge, require_pairs
 
 _ASSUMPTIONS = (
-    "The attacker knows from the manifest what noise each variable has, and from literature or the "
-    "release how the variables go together.",
+    "The attacker knows from the manifest what noise each variable has, and how they go together.",
     "They take the linear combination of all readings that comes nearest to the truth.",
-    "The control is the same with the one variable alone: what is known of its spread counts for "
-    "both.",
+    "The control is the same with the one variable alone: its spread is known to both.",
 )
 _NEAR = 0.05
 """Of two readings of one quantity, the part of an SD within which a value is called found."""

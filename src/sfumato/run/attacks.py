@@ -55,8 +55,8 @@ def attacks(
 ) -> dict[str, Measure]:
     """The attacks to try on a release: those that apply to any, and those its steps invite.
 
-    Each measure says how it is tried (`Measure.trial`), and each method's class what it leaves as it
-    was (`preserves`): a step invites all attacks that exploit that. Their parameters are
+    Each measure says how it is tried (`Measure.trial`), and each method's class what it leaves as
+    it was (`preserves`): a step invites all attacks that exploit that. Their parameters are
     those of the step, which the manifest publishes. A k that the method looks for (`at_most`) is
     known from the manifest only; one for each stratum is not published, and not attacked here.
 

@@ -8,11 +8,12 @@ tell nobody's value. Values that pile up get a point where they do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Positions
 
 _MOST_GROUPS = 1_000
 """Groups of neighbouring released values: more hardly move a point."""
@@ -66,20 +67,19 @@ class Points:
         """The likeliest point, given what is shown."""
         return self._look_up(shown, lambda chances: self.values[chances.argmax(axis=1)])
 
-    def _look_up(self, shown: Floats, guess: object) -> Floats:
+    def _look_up(self, shown: Floats, guess: Callable[[Floats], Floats]) -> Floats:
         chances = weigh_points(shown, self.values, self.noise) * self.shares
         totals = chances.sum(axis=1, keepdims=True)
         # Far outside of all points nothing is known but what is shown.
         known = totals[:, 0] > _TINY
         found = shown.copy()
         if known.any():
-            found[known] = guess(chances[known] / totals[known])  # type: ignore[operator]
+            found[known] = guess(chances[known] / totals[known])
         return found
 
 
 def find_points(shown: Floats, noise: NoiseSize) -> tuple[Points, Points]:
-    """The distribution of true values behind values with noise: as estimated, and what is near
-    united.
+    """The distribution of true values behind values with noise: as estimated, and with few points.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def _span(ends: tuple[float, float]) -> float:
     return max(float(ends[1] - ends[0]), 1e-12)
 
 
-def _maximise(likelihood: Floats, counts: Floats) -> tuple[Floats, Floats]:
+def _maximise(likelihood: Floats, counts: Floats) -> tuple[Positions, Floats]:
     """Which candidates have a share, and how large it is: the constrained Newton method."""
     from scipy.optimize import nnls
 

@@ -30,7 +30,7 @@ _NAME = "\ufdd0implied"
 
 
 @dataclass(frozen=True, eq=False)
-class Relation:
+class ImpliedRelation:
     """A sum of known variables that is a sum of released ones, for nearly all records.
 
     Parameters
@@ -70,7 +70,7 @@ class ImpliedKnowledge:
     original: Dataset
     released: Dataset
     names: tuple[str, ...]
-    relations: tuple[Relation, ...]
+    relations: tuple[ImpliedRelation, ...]
 
 
 def add_implied(original: Dataset, released: Dataset, known: Sequence[str]) -> ImpliedKnowledge:
@@ -113,7 +113,9 @@ def add_implied(original: Dataset, released: Dataset, known: Sequence[str]) -> I
     return ImpliedKnowledge(sides[0], sides[1], names, relations)
 
 
-def _find_relations(original: Dataset, released: Dataset, known: Sequence[str]) -> list[Relation]:
+def _find_relations(
+    original: Dataset, released: Dataset, known: Sequence[str]
+) -> list[ImpliedRelation]:
     numeric = [name for name in original.columns if _is_number(original, name)]
     mine = [name for name in known if name in numeric][:_MOST_COLUMNS]
     others = [
@@ -123,7 +125,7 @@ def _find_relations(original: Dataset, released: Dataset, known: Sequence[str]) 
     ][:_MOST_COLUMNS]
     if not mine or not others:
         return []
-    found: list[Relation] = []
+    found: list[ImpliedRelation] = []
     for logarithms in (False, True):
         left, right, shown = (
             _read(data, names, logarithms=logarithms)
@@ -236,7 +238,7 @@ def _apply(
     shown: Floats,
     weights: tuple[Floats, Floats],
     names: tuple[Sequence[str], Sequence[str]],
-) -> Relation | None:
+) -> ImpliedRelation | None:
     """The relation, if nearly all records obey it; without columns that take no part."""
     parts = [_take_part(side, weight) for side, weight in zip((left, right), weights, strict=True)]
     if not all(part.any() for part in parts):
@@ -261,7 +263,7 @@ def _apply(
         tuple(name for name, takes in zip(side, part, strict=True) if takes)
         for side, part in zip(names, parts, strict=True)
     ]
-    return Relation(chosen[0], chosen[1], logarithms=False, persons=persons, cells=cells)
+    return ImpliedRelation(chosen[0], chosen[1], logarithms=False, persons=persons, cells=cells)
 
 
 def _take_part(side: Floats, weight: Floats) -> Mask:

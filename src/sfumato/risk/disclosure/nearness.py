@@ -1,4 +1,4 @@
-"""Secrets that are different values and nearly the same: salaries within 400, three stages of HIV."""
+"""Secrets that differ and are nearly the same: salaries within 400, three stages of HIV."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import polars as pl
 
 from sfumato.cells.classes import EquivalenceClasses
 from sfumato.cells.confidential import ConfidentialVariable
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import AnyIntegers, Floats
 from sfumato.risk._persons import choose_readings
 from sfumato.schema import Column
 from sfumato.units import count_codes
 
 IN_MEANING = (
-    "Numbers and dates within `close_within` of the spread of all are also taken as one, and so are "
-    "categories of one group (the first level of a hierarchy, a chapter of ICD-10, HIV and AIDS): "
-    "targets are checked against the worse."
+    "Numbers and dates within `close_within` of the spread of all are also taken as one, and so "
+    "are categories of one group (the first level of a hierarchy, a chapter of ICD-10, HIV and "
+    "AIDS): targets are checked against the worse."
 )
 _QUARTILES = 1.349
 """The interquartile range of a normal variable over its standard deviation."""
@@ -47,7 +47,8 @@ def measure_spread(variable: ConfidentialVariable, column: Column) -> float:
         len(values),
     )
     reached = np.cumsum(counts) / counts.sum()
-    quarters = [values[min(np.searchsorted(reached, q), len(values) - 1)] for q in (0.25, 0.75)]
+    at = np.minimum(np.searchsorted(reached, (0.25, 0.75)), len(values) - 1)
+    quarters = values[at]
     middle = float(counts @ values) / int(counts.sum())
     deviation = float(np.sqrt(counts @ np.square(values - middle) / int(counts.sum())))
     within = float(quarters[1] - quarters[0]) / _QUARTILES
@@ -78,7 +79,7 @@ def find_closest(
 
 
 def _slide(
-    of: Integers, values: Floats, codes: Integers, weights: Floats, width: float, classes: int
+    of: AnyIntegers, values: Floats, codes: AnyIntegers, weights: Floats, width: float, classes: int
 ) -> Floats:
     """The largest share of each class that a window of some width holds."""
     known = codes >= 0
