@@ -174,7 +174,9 @@ class GroupProfiles(Measure):
         for number, fits in _fit_members(views, targets, kinds):
             by_row = fits[:, kinds_in_order]
             # Each known member must fit a row of the group.
-            candidates: Mask = np.logical_or.reduceat(by_row, starts, axis=1).all(axis=0)
+            candidates: Mask = np.logical_and.reduce(
+                np.logical_or.reduceat(by_row, starts, axis=1), axis=0
+            )
             if sizes[first[number]] <= self.members:
                 candidates &= sizes == sizes[first[number]]
                 # And each row of the group must be one of them.
