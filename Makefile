@@ -70,6 +70,7 @@ replicate: setup  ## recompute the tables of the papers, or of one: make replica
 CASES ?= 5000
 soak: setup  ## attack random releases for minutes or hours: make soak CASES=100000
 	$(BIN)/python -m tests.soak.met_but_broken --cases $(CASES)
+	$(BIN)/python -m tests.soak.preserved --cases $(CASES)
 	$(BIN)/python -m tests.soak.fuzz --cases $(CASES)
 	$(BIN)/python -m tests.soak.kills
 
