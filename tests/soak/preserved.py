@@ -180,6 +180,8 @@ def _stand_out(chance: random.Random, draws: np.random.Generator, hole: bool) ->
     step = sf.methods.Noise(variables=[income], sd_share=chance.choice([0.1, 0.3]))
 
     def attack(released: pl.DataFrame, manifest: dict[str, Any]) -> float:
+        if not hole:
+            return 0.0  # nobody is known for being a little beyond the others
         # The attacker draws the published noise again and again.
         sd = manifest["noise"]["variables"][income]["variance"] ** 0.5
         del released

@@ -179,7 +179,9 @@ class Clumps(Measure):
 
     def _attack(self, original: Dataset, released: Dataset, name: str) -> _Outcome:
         known = knowledge(original, released, [name], owner=self.name)
-        truth, shown = known.original[:, 0], known.released[:, 0]
+        # Sums of floats depend on their order, which is not to matter.
+        rows = np.lexsort((known.released[:, 0], known.original[:, 0]))
+        truth, shown = known.original[rows, 0], known.released[rows, 0]
         if len(truth) < _FEWEST:
             raise MeasureError(
                 f"'{self.name}' needs {_FEWEST} values of '{name}' to see where they pile up.",
@@ -192,7 +194,8 @@ class Clumps(Measure):
         spread = standard_deviation(truth)
         if noise is None or not spread > 0:
             share = float((truth == shown).mean())
-            return _Outcome(name, share, share, 0, len(truth), truth == shown, known.complete)
+            same = known.original[:, 0] == known.released[:, 0]
+            return _Outcome(name, share, share, 0, len(truth), same, known.complete)
         estimated, united = find_points(moved, noise)
         guesses = [shown] + [
             back(guess)
@@ -202,7 +205,8 @@ class Clumps(Measure):
         noise_moves = float(np.sqrt(exact_mean(np.square(shown - truth))))
         reach = min(self.within * spread, _QUARTER * noise_moves)
         found = [_mark_hits(guess, truth, reach) for guess in guesses]
-        best = max(found, key=lambda hits: int(hits.sum()))
+        best = np.empty(len(rows), bool)
+        best[rows] = max(found, key=lambda hits: int(hits.sum()))
         # Who believes what is shown does not round it.
         plain = float((np.abs(shown - truth) <= reach).mean())
         control = max(plain, _find_commonest(truth, reach))
@@ -231,16 +235,17 @@ def _size_noise(noise: Floats, truth: Floats) -> NoiseSize | None:
     size = float(np.sqrt(exact_mean(noise * noise)))
     if not size > _TINY * max(standard_deviation(truth), _TINY):
         return None
-    order = np.argsort(truth, kind="stable")
-    starts = np.arange(_BINS) * len(order) // _BINS
     at, sizes = np.array([exact_mean(truth)]), np.array([size])
-    if len(order) >= _BINS * _IN_BIN:
-        counts = np.diff(np.append(starts, len(order)))
-        by_bin = np.sqrt(np.add.reduceat(noise[order] ** 2, starts) / counts)
-        middles = np.add.reduceat(truth[order], starts) / counts
-        if by_bin.min() > 0 and by_bin.max() > _GROWS * by_bin.min():
-            at, where = np.unique(middles, return_index=True)
-            sizes = by_bin[where]
+    # Equal values are in one part: cut by their noise, they would seem to differ in its size.
+    cuts = np.unique(np.quantile(truth, np.arange(1, _BINS) / _BINS))
+    part = np.searchsorted(cuts, truth, side="left")
+    counts = np.bincount(part)
+    large = counts >= _IN_BIN
+    if large.sum() > 1:
+        counts = counts[large]
+        by_part = np.sqrt(np.bincount(part, noise * noise)[large] / counts)
+        if by_part.min() > 0 and by_part.max() > _GROWS * by_part.min():
+            at, sizes = np.bincount(part, truth)[large] / counts, by_part
     deviations = np.interp(truth, at, sizes)
     kurtosis = exact_mean((noise / deviations) ** 4) - 3
     return NoiseSize(at, sizes, laplace=kurtosis > _LAPLACE)

@@ -168,6 +168,9 @@ class RepeatedReadings(Measure):
         if complete.sum() < _ROWS_A_READING * len(readings):
             return _Averaged(name, readings)
         truth, shown = truth[complete], shown[complete]
+        # Sums of floats depend on their order, which is not to matter.
+        rows = np.lexsort((*shown.T, truth))
+        truth, shown = truth[rows], shown[rows]
         alone, together = (_guess(truth, shown[:, :count]) for count in (1, len(readings)))
         errors = [
             float(np.square(guess - truth).sum()) / (len(truth) - 1 - count)
