@@ -54,8 +54,8 @@ class GroupProfiles(Measure):
     interval is 95 %.
 
     Groups are those of every variable with the role "cluster"; the worst of these variables counts.
-    A row without a group is a group of its own. A school of hundreds is looked for by a few pupils,
-    whom many schools could have.
+    A row without a group is a group of its own. A school of hundreds is looked for by a few pupils:
+    where each of them has company of five, these are at five schools at most.
 
     Parameters
     ----------

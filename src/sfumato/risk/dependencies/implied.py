@@ -11,7 +11,6 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.kernels.arrays import Floats, Mask, Positions
 from sfumato.pairs.alignment import quote_names
-from sfumato.risk.dependencies.rules import SAMPLE
 from sfumato.schema import Column
 
 _WITHIN = 0.05
@@ -21,6 +20,8 @@ _MOSTLY = 0.8
 _ROWS_A_COLUMN = 10
 _MOST_COLUMNS = 30
 _MOST_RELATIONS = 3
+_SAMPLE = 1_000
+"""Records on which relations are sought; all must then obey them."""
 _ROUNDS = 6
 _HALF = 0.5
 _NEGLIGIBLE = 1e-3
@@ -146,7 +147,7 @@ def _is_number(data: Dataset, name: str) -> bool:
 def _choose_rows(original: Dataset) -> Positions:
     """Some records in an order that does not hang on how they stand."""
     digests = original.identity.digests
-    return np.lexsort((digests[:, 1], digests[:, 0]))[:SAMPLE]
+    return np.lexsort((digests[:, 1], digests[:, 0]))[:_SAMPLE]
 
 
 def _read(data: Dataset, names: Sequence[str], *, logarithms: bool) -> Floats:
@@ -176,8 +177,8 @@ def _seek(left: Floats, right: Floats, rows: Positions) -> list[tuple[Floats, Fl
     found = []
     for number in range(_MOST_RELATIONS):
         weights = _correlate(a, b, number)
-        if weights is None:
-            break
+        if weights is None or not _agree(a @ weights[0], b @ weights[1]):
+            break  # what goes together less well agrees less
         both = np.zeros(left.shape[1]), np.zeros(right.shape[1])
         both[0][use_left], both[1][use_right] = weights
         found.append(both)
@@ -227,8 +228,14 @@ def _solve(a: Floats, b: Floats, number: int) -> tuple[Floats, Floats] | None:
     return first, second
 
 
+def _agree(one: Floats, other: Floats) -> bool:
+    """Whether nearly all records obey a relation."""
+    spread = float(np.std(one)) if len(one) else 0.0
+    return spread > 0 and float((_subtract(one, other) <= _WITHIN * spread).mean()) >= _MOSTLY
+
+
 def _subtract(one: Floats, other: Floats) -> Floats:
-    apart: Floats = np.abs((one - np.nanmedian(one)) - (other - np.nanmedian(other)))
+    apart: Floats = np.abs((one - np.median(one)) - (other - np.median(other)))
     return apart
 
 
@@ -252,10 +259,8 @@ def _apply(
             strict=True,
         )
     ]
-    apart = _subtract(sums[0], sums[1])
-    known = np.isfinite(apart)
-    spread = float(np.std(sums[0][known])) if known.any() else 0.0
-    if not spread > 0 or (apart[known] <= _WITHIN * spread).mean() < _MOSTLY:
+    known = np.isfinite(sums[0]) & np.isfinite(sums[1])
+    if not _agree(sums[0][known], sums[1][known]):
         return None
     persons = sums[0] - np.median(sums[0][known])
     cells = sums[2] - np.median(sums[1][known])
