@@ -62,6 +62,7 @@ class Trial:
         reported, and decides nothing.
     unremarkable : the most of it that is not worth a second look. Default: what is acceptable, less
         a tenth.
+    unremarkable_share : the same as a share of what is acceptable.
     seconds : about how long it takes for a million cells. A stated number, so that what is tried
         never depends on the machine.
     in_sample : what its success is where it can only be tried on some of the records (on a
@@ -76,6 +77,7 @@ class Trial:
     number: str = ""
     acceptable: float | Literal["by k"] | None = None
     unremarkable: float | Literal["by k"] | None = None
+    unremarkable_share: float = 0.9
     seconds: float = 1.0
     in_sample: Literal["overstated", "as it is", "unknown"] = "overstated"
     looks_for: str = ""

@@ -125,7 +125,8 @@ class AttributeInference(Measure):
         needs=("quasi", "sensitive"),
         number="inference_gain",
         acceptable="by k",
-        unremarkable=0.15,
+        # 43 % against a control of 23 % at k = 5 is within the limit, and no good news.
+        unremarkable_share=0.7,
         seconds=9.0,
         looks_for="individuals",
     )

@@ -23,7 +23,6 @@ from sfumato.measure import Trial
 from sfumato.pairs.alignment import quote_names
 from sfumato.plan import Plan
 from sfumato.plan.targets import (
-    BARELY,
     Judgement,
     Target,
     find_number,
@@ -367,7 +366,7 @@ def find_limits(judgement: Judgement, evidence: Evidence, plan: Plan) -> tuple[f
     """The most that is not worth a second look, and the most that is acceptable."""
     trial = catalogue.measure(evidence.name).trial or Trial()
     acceptable = judgement.target.most or 0.0
-    limits = [BARELY * acceptable]
+    limits = [trial.unremarkable_share * acceptable]
     if trial.unremarkable is not None:
         limits.append(_limit(trial.unremarkable, plan))
     return min(limits), acceptable
