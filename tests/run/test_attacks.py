@@ -141,3 +141,12 @@ def test_each_invariant_has_an_attack():
 def test_a_misspelt_invariant_is_refused():
     with pytest.raises(TypeError, match="names 'gap', which is none of"):
         make_plug_in("swap", ("gap",))  # type: ignore[arg-type]
+
+
+def test_a_variable_that_is_dropped_later_hides_no_other():
+    schema = sf.Schema({"a": "sensitive", "b": "sensitive"})
+    noise = sf.methods.Noise(variables=["a", "b"], variance=1.0)
+    plan = sf.Plan(schema=schema, steps=[noise, sf.methods.Drop(variables=["a"])])
+    made = attacks(plan)
+    for name in ("clumps", "extremes", "repeated_readings"):
+        assert made[name].variables == ["b"]

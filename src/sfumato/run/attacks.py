@@ -98,15 +98,20 @@ def attacks(
 def _leave_out_changed_variables(attack: Measure, plan: Plan | None, position: int) -> Measure:
     """The attack without variables that a later step has changed, where it needs them as written.
 
-    If none is left, it is as it was: then it says why it cannot be tried.
+    Those that are dropped are not attacked. If of the others none is left, it is as it was: then it
+    says why it cannot be tried.
     """
     variables = getattr(attack, "variables", None)
     if plan is None or not attack.as_written or not variables:
         return attack
-    later = [step for step in plan.steps[position + 1 :] if not isinstance(step, Drop)]
-    changed = {name for step in later for name in step.touches(plan.schema)}
-    unchanged = [name for name in variables if name not in changed]
-    return replace(attack, variables=unchanged) if unchanged else attack  # type: ignore[type-var]
+    changed, dropped = set[str](), set[str]()
+    for step in plan.steps[position + 1 :]:
+        (dropped if isinstance(step, Drop) else changed).update(step.touches(plan.schema))
+    released = [name for name in variables if name not in dropped]
+    unchanged = [name for name in released if name not in changed]
+    if not released:
+        return attack
+    return replace(attack, variables=unchanged or released)  # type: ignore[type-var]
 
 
 def list_invited(step: Method, measures: Mapping[str, type[Measure]]) -> tuple[type[Measure], ...]:
