@@ -71,6 +71,7 @@ CASES ?= 5000
 soak: setup  ## attack random releases for minutes or hours: make soak CASES=100000
 	$(BIN)/python -m tests.soak.met_but_broken --cases $(CASES)
 	$(BIN)/python -m tests.soak.outputs --cases $(CASES)
+	$(BIN)/python -m tests.soak.preserved --cases $(CASES)
 	$(BIN)/python -m tests.soak.fuzz --cases $(CASES)
 	$(BIN)/python -m tests.soak.kills
 

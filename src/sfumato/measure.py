@@ -12,6 +12,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine, engine_for, require_engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import AT_WORST, FILLED_IN, Direction, Evidence, Subject
+from sfumato.invariants import Invariant
 from sfumato.io import frames
 from sfumato.numbers import Number
 
@@ -32,6 +33,7 @@ class AttackWording:
         no control, and nothing is called safe by it.
     against_release : the control is the release as it is, which may be unsafe itself, so that
         gaining nothing is no good news.
+    remedy : what to do where it succeeds too often.
     hypothetical : it needs something that has not happened, such as a second release under another
         key. The report hatches its bar, and judges nobody by it.
     """
@@ -41,6 +43,7 @@ class AttackWording:
     sentence: str
     verdict: str = "beats the control"
     against_release: bool = False
+    remedy: str = ""
     hypothetical: bool = False
 
 
@@ -51,13 +54,15 @@ class Trial:
     Parameters
     ----------
     needs : the attack applies where the release has a variable of each of these roles. None: only
-        where a step invites it (`Method.attacks`).
+        where a step invites it.
+    exploits : it applies where a step leaves one of these as it was (`Method.preserves`).
     number : which of its numbers is judged. Default: the one named like the measure.
     acceptable : the most of that number that a release may show unless the plan says otherwise.
         "by k": what a class of k people gives away, see `sfumato.run.lights`. None: it is
         reported, and decides nothing.
     unremarkable : the most of it that is not worth a second look. Default: what is acceptable, less
         a tenth.
+    unremarkable_share : the same as a share of what is acceptable.
     seconds : about how long it takes for a million cells. A stated number, so that what is tried
         never depends on the machine.
     in_sample : what its success is where it can only be tried on some of the records (on a
@@ -68,9 +73,11 @@ class Trial:
     """
 
     needs: tuple[str, ...] | None = None
+    exploits: tuple[Invariant, ...] = ()
     number: str = ""
     acceptable: float | Literal["by k"] | None = None
     unremarkable: float | Literal["by k"] | None = None
+    unremarkable_share: float = 0.9
     seconds: float = 1.0
     in_sample: Literal["overstated", "as it is", "unknown"] = "overstated"
     looks_for: str = ""

@@ -14,6 +14,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, Starts, engine_for, require_engine
 from sfumato.engines.summaries import Infinite
 from sfumato.errors import DataError, MethodError
+from sfumato.invariants import Invariant, require_known_invariants
 from sfumato.parameters import list_settings
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Schema
@@ -59,8 +60,9 @@ class Method(ABC):
     """What its draws belong to: a further release with the same key repeats those of values."""
     treats: ClassVar[Literal["values", "records"]] = "values"
     """Whether it changes values as such, or makes records alike (equivalence classes)."""
-    attacks: ClassVar[tuple[str, ...]] = ()
-    """Attacks that it invites beyond those on any release, by the names of their measures."""
+    preserves: ClassVar[tuple[Invariant, ...]] = ()
+    """What it leaves as it was of the variables it touches. It invites every attack that exploits
+    that (`Trial.exploits`), beside those on any release."""
     fills_in: ClassVar[bool] = False
     """Whether it puts values where there were none; nothing else may make one up."""
     odd: ClassVar[Mapping[str, Literal["refused"] | tuple[int, ...]]] = {}
@@ -72,6 +74,10 @@ class Method(ABC):
     """Whether it works over several linked tables at once; see `sf.Plan`."""
     tiered: ClassVar[tuple[str, ...]] = ()
     """Parameters in which tiers of a plan may differ: sizes of noise, each the smaller and more."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        require_known_invariants(cls.__name__, cls.preserves)
 
     def fit(self, data: Dataset, engine: Engine) -> Fitted:
         """Look at the data once, and keep a few values. Most methods need none."""

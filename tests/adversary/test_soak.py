@@ -19,6 +19,7 @@ from tests.soak.met_but_broken import (
     make_case,
     soak,
 )
+from tests.soak.preserved import soak_preserved
 
 import sfumato as sf
 
@@ -29,6 +30,13 @@ def test_nothing_is_met_and_broken_in_a_few_cases() -> None:
     assert tally.outcomes["cases"] == 40
     assert tally.outcomes["released"] >= 10
     assert len(tally.attacks) >= 5
+
+
+def test_what_survives_protection_turns_a_light() -> None:
+    tally = soak_preserved(first=1000, count=12)
+    assert tally.failures == []
+    assert tally.outcomes["cases"] == 12
+    assert any("hole: red" in name for name in tally.outcomes)
 
 
 @pytest.mark.parametrize("number", [210_459, 265_693, 341_722])

@@ -100,13 +100,16 @@ def test_no_birth_date_is_printed_as_the_end_of_a_range(tmp_path):
     file = tmp_path / "jasa.csv"
     frame = journey_data.jasa(seed=5)
     frame.write_csv(file)
-    plan = inspect_and_correct(
-        file,
-        {"birth_dt": "quasi", "accept_dt": "quasi", "fu_date": "quasi", "age_days": "quasi",
-         "futime": "sensitive", "fustat": "sensitive", "surgery": "sensitive",
-         "transplant": "sensitive"},
-    )  # fmt: skip
-    done = protect(file, plan)
+    roles = {"birth_dt": "quasi", "accept_dt": "quasi", "fu_date": "quasi", "age_days": "quasi",
+             "fustat": "sensitive", "surgery": "sensitive", "transplant": "sensitive"}  # fmt: skip
+    plan = inspect_and_correct(file, roles | {"futime": "sensitive"})
+    # The time of follow-up is the difference of two dates that are known.
+    refused = protect(file, plan)
+    assert refused.returncode == 3
+    assert "'futime' in the release" in refused.stderr
+    frame.drop("futime").write_csv(file)
+    plan.unlink()
+    done = protect(file, inspect_and_correct(file, roles))
     assert done.returncode == 0, done.stderr
     cells = (tmp_path / "release/data.csv").read_text()
     ends = set(re.findall(r"\d{4}-\d{2}-\d{2}", cells))
@@ -176,6 +179,17 @@ def test_many_rows_of_numbers_are_noised_and_stay_numbers(tmp_path):
     plan.write_text(
         plan.read_text() + '\n[[steps]]\nmethod = "drop"\nvariables = ["lpi", "fmde"]\n'
     )
+    # A limit that people have or have not is still to be seen under noise.
+    again = protect(file, plan)
+    assert again.returncode == 3
+    assert re.search(r"noise on clumped values.*'physlm'", again.stderr)
+    frame.drop("physlm", "lpi", "fmde").write_csv(file)
+    plan.unlink()
+    gone = ("physlm", "lpi", "fmde")
+    left = {name: role for name, role in roles.items() if name not in gone}
+    plan = inspect_and_correct(file, left)
+    # Half of the people have the same number of diseases: that takes more noise.
+    plan.write_text(plan.read_text().replace("disea = 0.2", "disea = 0.4"))
     done = protect(file, plan)
     assert done.returncode == 0, done.stderr
     released = sf.read(tmp_path / "release/data.csv").frame

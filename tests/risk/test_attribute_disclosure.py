@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import math
+import statistics
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -233,3 +236,83 @@ def test_groups_cannot_hold_what_is_confidential():
         measure(grouped([(0, 0, 0, 1, 1)]), groups={"all": ["a", "x"]})
     with pytest.raises(ParameterError, match="groups must hold"):
         measure(grouped([(0, 0, 0, 1, 1)]), groups={})
+
+
+# Secrets that are nearly one value ---------------------------------------------------------------
+
+
+def at_worst(found) -> float:
+    return float(found.details.get("attribute_disclosure_at_worst", found.value))
+
+
+def test_salaries_within_a_few_hundred_are_learned():
+    random = np.random.default_rng(3)
+    pay = random.normal(60_000, 25_000, 90).round().tolist()
+    near = (120_000 + random.permutation(400)[:9]).tolist()
+    frame = pl.DataFrame({"a": [n // 9 for n in range(90)] + [10] * 9, "x": pay + near})
+    one = sf.Dataset(frame, sf.Schema({"a": "quasi", "x": "sensitive"}))
+    found = measure(one)
+    assert found.value == 0
+    assert at_worst(found) == 9 / 99
+    assert at_worst(measure(one, close_within=0)) == 0
+    # A single one who earns something else hides them, unless most of a class are enough.
+    other = one.with_columns(frame.select(pl.col("x").replace(near[0], 20_000)))
+    assert at_worst(measure(other)) == 0
+    assert at_worst(measure(other, close_share=0.8)) == 9 / 99
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.one_of(st.none(), st.integers(0, 60))),
+        min_size=3,
+        max_size=40,
+    ),
+    st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    st.sampled_from([0.6, 0.8, 1.0]),
+)
+def test_near_values_against_plain_python(rows, within, share):
+    values = [x for _, x in rows if x is not None]
+    if not values:
+        return
+    column = sf.Column(role="sensitive", kind="integer")
+    one = sf.Dataset(
+        pl.DataFrame(rows, schema={"a": pl.Int64, "x": pl.Int64}, orient="row"),
+        sf.Schema({"a": "quasi", "x": column}),
+    )
+    ordered = sorted(values)
+    quarters = [ordered[max(0, math.ceil(q * len(values)) - 1)] for q in (0.25, 0.75)]
+    spread = statistics.pstdev(values)
+    if quarters[1] > quarters[0]:
+        spread = min(spread, (quarters[1] - quarters[0]) / 1.349)
+    width = within * spread
+    disclosed = 0
+    for a in {a for a, _ in rows}:
+        mine = [x for b, x in rows if b == a and x is not None]
+        held = max((sum(low <= x <= low + width for x in mine) for low in mine), default=0)
+        if mine and (len(set(mine)) == 1 or (width > 0 and held >= share * len(mine) - 1e-9)):
+            disclosed += sum(b == a for b, _ in rows)
+    found = measure(one, close_within=within, close_share=share, same_within=0)
+    assert at_worst(found) == pytest.approx(disclosed / len(rows))
+
+
+@pytest.mark.parametrize(
+    ("values", "column"),
+    [
+        (["HIV stage 1", "HIV stage 2", "HIV stage 3", "AIDS"], {}),
+        (["E10", "E11.9", "E66", "E78"], {}),
+        (["ash", "oak", "elm", "yew"], {"hierarchy": {"ash": ("tree",), "oak": ("tree",),
+          "elm": ("tree",), "yew": ("tree",), "cod": ("fish",), "eel": ("fish",)}}),
+    ],
+)  # fmt: skip
+def test_stages_and_chapters_are_learned_together(values, column):
+    others = {"E10": ["I10", "F32"], "ash": ["cod", "eel"]}.get(values[0], ["flu", "gout"])
+    one = text([1] * 4 + [2] * 4, [*values, values[0], others[0], others[1], others[0]], **column)
+    found = measure(one)
+    assert found.value == 0
+    assert at_worst(found) == 0.5
+    assert "one group" in " ".join(found.warnings)
+
+
+def test_words_that_hold_no_group_are_left_alone():
+    one = text([1] * 4, ["none", "asthma", "gout", "aidsaid"])
+    assert at_worst(measure(one)) == 0

@@ -209,3 +209,29 @@ def test_one_class_for_all_leaves_nobody_to_compare_with():
     ).apply(data)
     with pytest.raises(MeasureError, match="one averaged class"):
         sf.risk.AttributeInference().measure(data, released)
+
+
+def test_the_mean_does_not_hide_whom_it_is_about():
+    # The 40 who are ill have a code of their own; all others share theirs with a hundred.
+    codes = [f"c{number}" for number in range(40)] + [f"many{n % 9}" for n in range(900)]
+    frame = pl.DataFrame({"code": codes, "ill": ["yes"] * 40 + ["no"] * 900})
+    data = sf.Dataset(frame, sf.Schema({"code": "quasi", "ill": "sensitive"}))
+    found = sf.risk.AttributeInference().measure(data, data)
+    assert found.details["inference_gain"] < 0.06
+    assert found.details["worst_group_gain"] > 0.9
+    assert found.number("inference_gain_at_worst") > 0.9
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_many_groups_none_is_worst_by_chance(seed):
+    random = np.random.default_rng(seed)
+    frame = pl.DataFrame(
+        {
+            "age": random.integers(0, 12, 900),
+            "ill": random.choice([f"d{number}" for number in range(20)], 900),
+            "pay": random.normal(0, 1, 900),
+        }
+    )
+    data = sf.Dataset(frame, sf.Schema({"age": "quasi", "ill": "sensitive", "pay": "sensitive"}))
+    found = sf.risk.AttributeInference().measure(data, data)
+    assert found.details["worst_group_gain"] < 0.1

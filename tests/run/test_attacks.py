@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
 import numpy as np
+import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato import catalogue
+from sfumato.invariants import Invariant
+from sfumato.method import Fitted, RowWise
+from sfumato.parameters import parameters
 from sfumato.plan import Writing
 from sfumato.risk.attacks import attacks
-from sfumato.run.attacks import tried
+from sfumato.run.attacks import list_unattacked, tried
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.HeavyLossWarning")
 DIRECT = ["person_id", "name", "email", "nhs_number", "address", "postcode"]
@@ -34,12 +43,19 @@ def test_those_that_apply_are_tried(release, tmp_path):
     data, made = release
     found = tried(data, made)
     assert list(found) == [
+        "group_profiles",
         "recoverable",
         "mixed_linkage",
         "attribute_inference",
         "singling_out",
+        "extremes",
+        "repeated_readings",
         "averaging",
+        "clumps",
+        "extremes_2",
+        "repeated_readings_2",
         "averaging_2",
+        "clumps_2",
         "undoing",
     ]
     assert all(one.computed for one in found.values())
@@ -77,3 +93,60 @@ def test_a_target_may_be_set_on_each(release):
     )
     with pytest.raises(sf.SfumatoError, match="targets missed"):
         sf.protect(data, plan, key=bytes(32))
+
+
+def make_plug_in(called: str, kept: tuple[Invariant, ...]) -> sf.Method:
+    """A method of somebody else, which changes nothing and says what it preserves."""
+
+    @parameters
+    class PlugIn(RowWise):
+        """Change nothing."""
+
+        name = called
+        preserves = kept
+        examples = ({"variables": ["a"]},)
+        variables: list[str]
+
+        def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Any) -> pl.DataFrame:
+            return batch.select(self.variables)
+
+    return PlugIn(variables=["a"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    called=st.text("abcdefgh_", min_size=3, max_size=12),
+    kept=st.lists(st.sampled_from(get_args(Invariant)), unique=True),
+)
+def test_a_plug_in_is_attacked_by_what_it_preserves(called, kept):
+    step = make_plug_in(called, tuple(kept))
+    schema = sf.Schema({"a": "sensitive"})
+    plan = sf.Plan(schema=schema, steps=[step])
+    made = attacks(plan).values()
+    tried_on = {what for one in made if one.trial for what in one.trial.exploits}
+    # What could not be set up with what is known of a stranger's step is said.
+    said = " ".join(list_unattacked(plan, {}))
+    assert all(what in tried_on or f"as it was: {what}." in said for what in kept)
+    for name in ("extremes", "support points", "gaps", "repeated readings", "order", "sums"):
+        assert name not in kept or name in tried_on
+
+
+def test_each_invariant_has_an_attack():
+    exploited = {
+        what for one in catalogue.measures().values() if one.trial for what in one.trial.exploits
+    }
+    assert exploited == {*get_args(Invariant)}
+
+
+def test_a_misspelt_invariant_is_refused():
+    with pytest.raises(TypeError, match="names 'gap', which is none of"):
+        make_plug_in("swap", ("gap",))  # type: ignore[arg-type]
+
+
+def test_a_variable_that_is_dropped_later_hides_no_other():
+    schema = sf.Schema({"a": "sensitive", "b": "sensitive"})
+    noise = sf.methods.Noise(variables=["a", "b"], variance=1.0)
+    plan = sf.Plan(schema=schema, steps=[noise, sf.methods.Drop(variables=["a"])])
+    made = attacks(plan)
+    for name in ("clumps", "extremes", "repeated_readings"):
+        assert getattr(made[name], "variables", None) == ["b"]

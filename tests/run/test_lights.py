@@ -95,10 +95,14 @@ def test_a_secret_that_everybody_alike_shares_is_amber_unless_a_target_asks_abou
     assert apart.lights.targets.colour == "green"
 
 
-def test_who_stands_alone_shares_no_secret():
+def test_who_stands_alone_does_not_silence_the_others():
     alone = release([sf.methods.Drop(), sf.methods.Weights(levels=3)], {"uniqueness.max": 0.99})
     assert alone.evidence["uniqueness"].details["k"] == 1
-    assert find_shared_secrets(alone) == {}
+    measure = sf.risk.AttributeDisclosure()
+    found = sf.evaluate(alone.original, alone, {"attribute_disclosure": measure})
+    worst = found["attribute_disclosure"].number("attribute_disclosure_at_worst")
+    assert find_shared_secrets(alone) == {"illness": worst}
+    assert "learns it: 'illness'" in " ".join(alone.lights.targets.reasons)
 
 
 EXPOSED = [sf.methods.Drop()]

@@ -46,7 +46,7 @@ TOLERANCE = 5e-5
 They agree in four digits. Ages, years, scores and measurements have no more, so they are never
 united: 2020 and 2021 differ by ten times as much."""
 _DAY = 86_400_000_000
-Ignored = Literal["spelling", "tolerance", "overlap"]
+Ignored = Literal["spelling", "tolerance", "overlap", "meaning"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class UnitedReading:
     ----------
     variable : the variable with fewer values.
     written : how many different values there were.
-    how : what was ignored: "spelling", "tolerance", or an "overlap" of cells.
+    how : what was ignored: "spelling", "tolerance", an "overlap" of cells, or "meaning": that
+        values of one group are different ones.
     """
 
     variable: ConfidentialVariable
@@ -74,6 +75,11 @@ class UnitedReading:
             )
         if self.how == "overlap":
             return describe_overlap(name, self.written)
+        if self.how == "meaning":
+            return (
+                f"'{name}' has {self.written} values in {left} groups that mean much the same. "
+                "Targets are checked against the worse."
+            )
         return (
             f"'{name}' has {self.written} numbers, and {left} if those that are nearly equal are "
             "one. Targets are checked against the worse; `same_within` says how near."
@@ -235,6 +241,12 @@ def _number_groups(scaled: Floats) -> Floats:
     long = np.repeat(width > WITHIN, sizes)
     group[long] = -1.0 - np.arange(int(long.sum()))
     return group
+
+
+def unite_groups(variable: ConfidentialVariable, groups: Sequence[str]) -> UnitedReading:
+    """The reading in which values of one group are one; `groups` has that of each value."""
+    _, first, of = np.unique(np.array(groups), return_index=True, return_inverse=True)
+    return _rename(variable, first[of.ravel()], "meaning")
 
 
 def _rename(variable: ConfidentialVariable, of: Integers, how: Ignored) -> UnitedReading:

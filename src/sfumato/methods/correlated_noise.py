@@ -95,7 +95,7 @@ class CorrelatedNoise(RowWise):
     runs_on = ("local", "streaming", "spark")
     strength = Strength("noise_share")
     tiered = ("noise_share",)
-    attacks = ("averaging",)
+    preserves = ("repeated readings", "support points", "extremes", "sums")
     odd = {
         "empty": "refused",
         "one row": "refused",

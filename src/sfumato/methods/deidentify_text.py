@@ -65,7 +65,7 @@ class DeidentifyText(RowWise):
 
     name = "deidentify_text"
     runs_on = ("local", "streaming", "spark")
-    attacks = ("surviving_identifiers",)
+    preserves = ("wording",)
     examples = ({"variables": ["address"], "deidentifier": "patterns"},)
     variables: Annotated[list[str], Field(min_length=1)]
     deidentifier: str

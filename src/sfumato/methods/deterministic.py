@@ -125,7 +125,7 @@ class Deterministic(Method):
     name = "deterministic"
     keeps_groups = False
     strength = Strength("k")
-    attacks = ("undoing",)
+    preserves = ("centres",)
     runs_on = ("local", "streaming", "spark")
     reports = ("displacement",)
     odd = {

@@ -86,7 +86,7 @@ class DisplaceCoordinates(Method):
     name = "displace_coordinates"
     keyed = True
     strength = Strength("k", stronger="up")
-    attacks = ("location_intersection",)
+    preserves = ("neighbourhoods",)
     odd = {"one row": "refused", "constant": "refused"}
     examples = ({"variables": ["glucose", "exam_score"], "k": 3, "alike": []},)
     variables: Annotated[list[str], Field(min_length=2, max_length=2)] | None = None

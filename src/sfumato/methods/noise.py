@@ -109,7 +109,7 @@ class Noise(RowWise):
     runs_on = ("local", "streaming", "spark")
     strength = Strength("variance_share")
     tiered = ("variance", "variance_share", "sd_share")
-    attacks = ("averaging",)
+    preserves = ("repeated readings", "support points", "extremes")
     keyed = True
     odd = {
         "empty": (0, 1, 2),

@@ -55,6 +55,7 @@ class Pseudonymise(RowWise):
     """
 
     name = "pseudonymise"
+    preserves = ("group composition",)
     draws_for = "values"
     runs_on = ("local", "streaming", "spark")
     examples = ({"variables": ["person_id"]}, {"variables": ["nhs_number", "email"]})

@@ -110,7 +110,7 @@ class ShiftDates(RowWise):
     name = "shift_dates"
     over_tables = True
     runs_on = ("local", "streaming", "spark")
-    attacks = ("date_shift",)
+    preserves = ("gaps",)
     keyed = True
     examples = (
         {"window": 364},

@@ -19,7 +19,7 @@ from sfumato.cells.confidential import (
 )
 from sfumato.cells.notation import infer_cell_type
 from sfumato.cells.overlaps import describe_overlap, read_meanings, spell_levels
-from sfumato.cells.same_values import TOLERANCE, unite_texts, unite_values
+from sfumato.cells.same_values import TOLERANCE, unite_groups, unite_texts, unite_values
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError, PlanError
@@ -31,6 +31,12 @@ from sfumato.parameters import parameters
 from sfumato.risk._persons import choose_audience
 from sfumato.risk.disclosure.class_scores import count_fewest_values
 from sfumato.risk.disclosure.evaluation import evaluate_predicate
+from sfumato.risk.disclosure.nearness import (
+    IN_MEANING,
+    find_closest,
+    group_by_meaning,
+    measure_spread,
+)
 from sfumato.risk.disclosure.predicate import (
     Predicate,
     list_comparisons,
@@ -48,7 +54,7 @@ from sfumato.risk.known import (
     require_records,
     warn_of_unknown_variables,
 )
-from sfumato.schema import Schema
+from sfumato.schema import Column, Schema
 
 _WHERE = (
     "Missing satisfies no statement, nor its opposite. A range, set or mask satisfies a statement "
@@ -77,6 +83,11 @@ class AttributeDisclosure(Measure):
     class if it holds for one of their rows there, and a value is known if every person of the class
     has it among theirs.
 
+    A secret need not be one value to be learned. Salaries within 400 of each other tell each, and
+    so do three stages of HIV: targets are checked against a reading in which numbers that lie near
+    each other, and categories of one group, are one. Groups are the first level of a hierarchy;
+    without one, chapters of ICD-10, and HIV and AIDS.
+
     Parameters
     ----------
     known : the variables the outsider knows. Default: all whose role is "quasi".
@@ -89,6 +100,9 @@ class AttributeDisclosure(Measure):
         value, and texts that differ only in spelling are, and ranges and sets that share a value
         may be. Missing may be the value of its class. Targets are checked against the worst of
         these readings.
+    close_within : numbers and dates that are as good as one: within so large a part of their
+        spread (the standard deviation, or what the middle half has, if that is less). 0: none are.
+    close_share : share of a class that must lie so near; then the class gives its values away.
     groups : what outsiders may know together: up to six lists of variables by name. The table then
         has what is disclosed to whoever knows each combination of groups, for the worst
         confidential variable.
@@ -129,6 +143,8 @@ class AttributeDisclosure(Measure):
     where: str | None = None
     confidential: list[str] | None = None
     same_within: Annotated[float, Field(ge=0, lt=1)] = TOLERANCE
+    close_within: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.05
+    close_share: Annotated[float, Field(gt=0.5, le=1)] = 1.0
     groups: Groups | None = None
 
     @field_validator("where")
@@ -201,13 +217,81 @@ class AttributeDisclosure(Measure):
         data, known = records.data, records.known
         if self.where is None:
             names = select_confidential(self.confidential, known, data, subject)
-            return _disclose_values(records, names, self.same_within)
+            return self._disclose_values(records, names)
         predicate = parse(self.where)
         names = list_variables(predicate)
         _require_present(names, known, data, subject)
         rows, classes = records.read(names)
         disclosure = _disclose_statement(rows, predicate, classes)
         return _add_spellings(disclosure, rows, predicate, classes)
+
+    def _disclose_values(self, records: ClassifiedRecords, names: tuple[str, ...]) -> _Disclosure:
+        """Whose class has a single value, variable by variable."""
+        rows: list[dict[str, Any]] = []
+        total, schema = records.classes.total, records.data.schema
+        learned, empty = np.zeros(len(records.classes), np.int64), list[str]()
+        worst = WorstReading(max)
+        remarks: tuple[str, ...] = ()
+        for name in names:
+            rows_of, classes = records.read([name])
+            confidential = encode_confidential(rows_of, name, classes.units.counts)
+            remarks += confidential.remarks
+            disclosing = _have_one_cell(confidential, classes)
+            learned += disclosing
+            empty += [] if len(confidential.distinct) else [name]
+            numbers = _list_numbers(classes.count_in(disclosing), total)
+            # Who is disclosed in one of the readings is disclosed.
+            either = disclosing.copy()
+            if confidential.missing:
+                either |= _have_one_value(confidential, classes)
+                filled = _list_numbers(classes.count_in(either), total)
+                worst.add_reading_without_missing(numbers, filled, confidential)
+            meanings = read_meanings(confidential, schema[name], self.same_within)
+            if meanings is not None and meanings.overlapping:
+                fewest = count_fewest_values(classes, confidential.codes, meanings)
+                either |= (fewest.counts == 1) & ~classes.are_all(confidential.codes < 0)
+                warning = describe_overlap(name, len(meanings))
+                overlapping = _list_numbers(classes.count_in(either), total)
+                worst.add(numbers, overlapping, warning, IN_SPELLING)
+            else:
+                readings = unite_values(confidential, schema[name], self.same_within)
+                for reading in readings:
+                    either |= _have_one_value(reading.variable, classes)
+                for reading in readings[:1]:
+                    united = _list_numbers(classes.count_in(either), total)
+                    worst.add_united_reading(numbers, united, reading)
+                either |= self._mean_the_same(confidential, schema[name], classes)
+                near = _list_numbers(classes.count_in(either), total)
+                worst.add(numbers, near, _describe_near(name), IN_MEANING)
+            at_worst = classes.count_in(either) / total
+            rows.append({"variable": name, **numbers, "at_worst": at_worst})
+        if len(empty) == len(names):
+            raise MeasureError(
+                f"No record has a value that could be learned: {', '.join(empty)}.",
+                hint="are the confidential variables all missing?",
+            )
+        by_record = learned[records.classes.of]
+        table = pl.DataFrame({"disclosed_variables": by_record, "disclosed": by_record > 0})
+        most = max(row["disclosed_records"] for row in rows)
+        details = {
+            "records_with_any_value_disclosed": records.classes.count_in(learned > 0),
+            **worst.judge(_list_numbers(most, total)),
+        }
+        assumptions = (_VALUES, *dict.fromkeys(remarks), *worst.assumptions)
+        return _Disclosure(
+            names, pl.DataFrame(rows), table, details, assumptions, tuple(worst.warnings)
+        )
+
+    def _mean_the_same(
+        self, confidential: ConfidentialVariable, column: Column, classes: EquivalenceClasses
+    ) -> Mask:
+        """For each class whether its values are nearly one number, or of one group."""
+        width = self.close_within * measure_spread(confidential, column)
+        near: Mask = find_closest(confidential, column, classes, width) >= self.close_share
+        groups = group_by_meaning(confidential, column)
+        if groups is not None:
+            near |= _have_one_value(unite_groups(confidential, groups).variable, classes)
+        return near
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,59 +436,11 @@ def _add_spellings(
     )
 
 
-def _disclose_values(
-    records: ClassifiedRecords, names: tuple[str, ...], same_within: float
-) -> _Disclosure:
-    """Whose class has a single value, variable by variable."""
-    rows: list[dict[str, Any]] = []
-    total, schema = records.classes.total, records.data.schema
-    learned, empty = np.zeros(len(records.classes), np.int64), list[str]()
-    worst = WorstReading(max)
-    remarks: tuple[str, ...] = ()
-    for name in names:
-        rows_of, classes = records.read([name])
-        confidential = encode_confidential(rows_of, name, classes.units.counts)
-        remarks += confidential.remarks
-        disclosing = _have_one_cell(confidential, classes)
-        learned += disclosing
-        empty += [] if len(confidential.distinct) else [name]
-        numbers = _list_numbers(classes.count_in(disclosing), total)
-        # Who is disclosed in one of the readings is disclosed.
-        either = disclosing.copy()
-        if confidential.missing:
-            either |= _have_one_value(confidential, classes)
-            filled = _list_numbers(classes.count_in(either), total)
-            worst.add_reading_without_missing(numbers, filled, confidential)
-        meanings = read_meanings(confidential, schema[name], same_within)
-        if meanings is not None and meanings.overlapping:
-            fewest = count_fewest_values(classes, confidential.codes, meanings)
-            either |= (fewest.counts == 1) & ~classes.are_all(confidential.codes < 0)
-            warning = describe_overlap(name, len(meanings))
-            overlapping = _list_numbers(classes.count_in(either), total)
-            worst.add(numbers, overlapping, warning, IN_SPELLING)
-        else:
-            readings = unite_values(confidential, schema[name], same_within)
-            for reading in readings:
-                either |= _have_one_value(reading.variable, classes)
-            for reading in readings[:1]:
-                united = _list_numbers(classes.count_in(either), total)
-                worst.add_united_reading(numbers, united, reading)
-        rows.append({"variable": name, **numbers})
-    if len(empty) == len(names):
-        raise MeasureError(
-            f"No record has a value that could be learned: {', '.join(empty)}.",
-            hint="are the confidential variables all missing?",
-        )
-    by_record = learned[records.classes.of]
-    table = pl.DataFrame({"disclosed_variables": by_record, "disclosed": by_record > 0})
-    most = max(row["disclosed_records"] for row in rows)
-    details = {
-        "records_with_any_value_disclosed": records.classes.count_in(learned > 0),
-        **worst.judge(_list_numbers(most, total)),
-    }
-    assumptions = (_VALUES, *dict.fromkeys(remarks), *worst.assumptions)
-    return _Disclosure(
-        names, pl.DataFrame(rows), table, details, assumptions, tuple(worst.warnings)
+def _describe_near(name: str) -> str:
+    """A warning that a class tells nearly what a secret is."""
+    return (
+        f"In some classes all values of '{name}' lie near each other, or in one group: whoever "
+        "finds the class learns the secret nearly. `close_within` says how near."
     )
 
 

@@ -98,7 +98,7 @@ class Averaging(Measure):
         hypothetical=True,
     )
     # It needs other keys, which the ledger watches over: said, but no verdict on this release.
-    trial = Trial(acceptable=None, seconds=1.0)
+    trial = Trial(exploits=("repeated readings",), acceptable=None, seconds=1.0)
     examples = (
         {"variables": ["height", "systolic"]},
         {"variables": ["glucose"], "releases": [3], "p": 1},

@@ -124,7 +124,7 @@ class DateShift(Measure):
         "week for {date_shift_within_week_percent}, by a guess for {guess_within_week_percent}.",
     )
     # The European Medicines Agency lets one person in eleven be found (policy 0070).
-    trial = Trial(acceptable=0.09, seconds=2.0, in_sample="unknown")
+    trial = Trial(exploits=("gaps",), acceptable=0.09, seconds=2.0, in_sample="unknown")
     examples = (
         {"variables": ["birth_date"], "window": 364},
         {"variables": ["birth_date"], "window": 91, "unit": "weeks", "towards": "both"},

@@ -156,7 +156,9 @@ class LocationIntersection(Measure):
         sentence="Of the people whose places were displaced, {success} are traced to their home, "
         "and {control} by guessing. On average {homes_that_fit:.3g} homes fit.",
     )
-    trial = Trial(acceptable="by k", seconds=10.0, in_sample="unknown")
+    trial = Trial(
+        exploits=("neighbourhoods",), acceptable="by k", seconds=10.0, in_sample="unknown"
+    )
     examples = ({"variables": ["glucose", "exam_score"], "k": 3, "known": []},)
     of = "pair"
     counts_persons = True

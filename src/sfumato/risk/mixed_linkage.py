@@ -37,6 +37,7 @@ from sfumato.risk.attacks.imperfect_knowledge import (
 )
 from sfumato.risk.attacks.outcomes import bound_share, mean_of, wilson
 from sfumato.risk.attacks.owners import share_own
+from sfumato.risk.dependencies.implied import add_implied
 from sfumato.risk.known import known_variables, require_records
 from sfumato.units import Units
 
@@ -74,8 +75,10 @@ class MixedLinkage(Measure):
     where it holds ranges, sets, masks or `*`?
     Assumes: the attacker knows `known` exactly, knows that the person is in the release, and
     knows from its manifest which variables are truthful (recoded, not perturbed). First, who does
-    not fit a truthful cell is ruled out; among the others, the nearest is taken. The interval is
-    Wilson's, 95 %. The baseline is a guess: 1 of n.
+    not fit a truthful cell is ruled out; among the others, the nearest is taken. What follows from
+    the known variables is known too, such as a total that is released (`implied` names it): sums,
+    differences, products and ratios that hold for most records. The interval is Wilson's, 95 %. The
+    baseline is a guess: 1 of n.
 
     Beside it: `mixed_linkage_by_noise`, for an attacker who knows how values were changed, as a
     manifest tells it: numbers are weighed by 1 / variance of the noise, categories by how often a
@@ -131,7 +134,13 @@ class MixedLinkage(Measure):
         sentence="Somebody who knows exactly {variables_list} picks the right record for {success} "
         "of the people. A blind guess would be right for {control}.",
     )
-    trial = Trial(needs=("quasi",), acceptable="by k", seconds=8.0, looks_for="individuals")
+    trial = Trial(
+        exploits=("sums",),
+        needs=("quasi",),
+        acceptable="by k",
+        seconds=8.0,
+        looks_for="individuals",
+    )
     odd = {"one row": 1}
     examples = (
         {},
@@ -162,7 +171,10 @@ class MixedLinkage(Measure):
         del engine  # all records are in memory
         require_records(len(original))
         known = known_variables(self.known, original, "original")
-        views, warnings = view_release(original, released, known, owner=self.name)
+        implied = add_implied(original, released, known)
+        views, warnings = view_release(
+            implied.original, implied.released, (*known, *implied.names), owner=self.name
+        )
         units, total = original.units, original.units.count
         rows = sample_units(views, units, self.individuals)
         # Who is in the file, and what is known of them wrongly, follows from the records.
@@ -180,8 +192,9 @@ class MixedLinkage(Measure):
         ]
         sampled = count < total
         worst = max(ends[1] for ends in intervals) if sampled else max(value, share_by_noise)
-        names = tuple(view.name for view in views)
+        names = tuple(view.name for view in views if view.name not in implied.names)
         listed = ", ".join(names)
+        findings = tuple(relation.describe() for relation in implied.relations)
         return Evidence(
             name=self.name,
             subject="pair",
@@ -207,6 +220,10 @@ class MixedLinkage(Measure):
                 **units.details(),
                 "truthful": tuple(view.name for view in views if view.truthful),
                 "variables": names,
+                "implied": tuple(
+                    dict.fromkeys(n for relation in implied.relations for n in relation.shown)
+                ),
+                "finding": " ".join(findings),
             },
             assumptions=(
                 f"The attacker knows {self._describe_errors()}, of each person: {listed}.",
@@ -214,7 +231,7 @@ class MixedLinkage(Measure):
                 *units.describe(),
                 *_ASSUMPTIONS,
             ),
-            warnings=(*warnings, *_warn_of_noise(share_by_noise, value)),
+            warnings=(*warnings, *findings, *_warn_of_noise(share_by_noise, value)),
         )
 
     def _describe_errors(self) -> str:

@@ -112,7 +112,7 @@ class SurvivingIdentifiers(Measure):
         sentence="Of one kind of identifiers, {success} survive in free text. Of all persons, "
         "{surviving_own_percent} have an identifier of their own left in a text.",
     )
-    trial = Trial(acceptable=0.0, seconds=5.0, in_sample="as it is")
+    trial = Trial(exploits=("wording",), acceptable=0.0, seconds=5.0, in_sample="as it is")
     odd = {"one row": 1}
     examples = ({"variables": ["address"], "deidentifier": "patterns"},)
     of = "pair"

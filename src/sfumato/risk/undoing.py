@@ -107,7 +107,7 @@ class Undoing(Measure):
         against_release=True,
     )
     # As many as a first plan lets stay next to their original.
-    trial = Trial(acceptable=0.2, seconds=4.0, in_sample="unknown")
+    trial = Trial(exploits=("centres",), acceptable=0.2, seconds=4.0, in_sample="unknown")
     examples = (
         {"variables": ["height", "weight_kg"], "k": 5, "strata": ["sex"]},
         {"variables": ["glucose", "hdl"], "k": 3, "distance": "mahalanobis", "rounds": 5},

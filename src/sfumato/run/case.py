@@ -30,9 +30,6 @@ from sfumato.run.measuring import take_measures
 from sfumato.utility.moments import Moments
 from sfumato.utility.purpose import Purpose
 
-_COMPANY = 2
-"""Records of a class in which somebody is not alone."""
-
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -132,10 +129,11 @@ class Case:
 
 
 def find_shared_secrets(release: Release) -> dict[str, float]:
-    """The share of people whose secret is that of everybody alike, by variable no target is on.
+    """The share of people whose secret their class gives away, by variable no target is on.
 
     Nobody stands alone in a release with k = 5, and yet a class in which all died says it of each.
-    Where somebody does stand alone, there are no people alike, and k says what is wrong.
+    It is the reading that a target on attribute_disclosure would be held against: the worst, where
+    salaries within a few hundred are one, and whoever stands alone gives all away.
     """
     data: Dataset = release.dataset
     judged = {judgement.measure for judgement in release.verdict}
@@ -149,9 +147,6 @@ def find_shared_secrets(release: Release) -> dict[str, float]:
     secrets = [name for name in data.schema.having("sensitive") if name not in covered]
     if not known or not secrets:
         return {}
-    evidence = AttributeDisclosure(confidential=secrets).measure(data)
-    if evidence.details["smallest_class"] < _COMPANY:
-        return {}
-    table = frames.wrap(evidence.table)
-    shares = zip(table["variable"].to_list(), table[evidence.name].to_list(), strict=True)
+    table = frames.wrap(AttributeDisclosure(confidential=secrets).measure(data).table)
+    shares = zip(table["variable"].to_list(), table["at_worst"].to_list(), strict=True)
     return {name: share for name, share in shares if share > 0}

@@ -23,7 +23,6 @@ from sfumato.measure import Trial
 from sfumato.pairs.alignment import quote_names
 from sfumato.plan import Plan
 from sfumato.plan.targets import (
-    BARELY,
     Judgement,
     Target,
     find_number,
@@ -31,7 +30,7 @@ from sfumato.plan.targets import (
     list_harmless,
     read_for_target,
 )
-from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
+from sfumato.run.attacks import NOT_TRIED, SECONDS, list_unattacked, promise_k
 
 Colour = Literal["green", "amber", "red"]
 _ROOM = 0.06
@@ -75,7 +74,8 @@ class Findings:
     Parameters
     ----------
     repeated_names : names and the like that repeat, where nobody could look whose rows they are.
-    shared_secrets : by variable, the share of people whose secret is that of everybody alike.
+    shared_secrets : by variable, the share of people whose secret is, or nearly is, that of
+        everybody alike.
     secrets_unmeasured : why that could not be measured.
     on_cluster : the records are on a cluster, where less is tried.
     nobody_known : no variable is declared as known to outsiders.
@@ -298,9 +298,9 @@ def _list_shared_secrets(findings: Findings) -> list[str]:
     worst_first = sorted(findings.shared_secrets.items(), key=lambda item: -item[1])
     secrets = ", ".join(f"'{name}' of {100 * share:.3g} %" for name, share in worst_first)
     reason = (
-        "Some people share a secret with everybody who looks like them, so whoever finds their "
-        f"class learns it: {secrets} of the people. No target asks about that. Set one on "
-        "attribute_disclosure, or add l_diversity or t_closeness."
+        "Some people share a secret, or nearly, with everybody who looks like them, so whoever "
+        f"finds their class learns it: {secrets} of the people. No target asks about that. Set one "
+        "on attribute_disclosure, or add l_diversity or t_closeness."
     )
     return [reason]
 
@@ -361,6 +361,7 @@ def _list_untried_attacks(
         for evidence in tried.values()
         if "tried_on_records" in evidence.details
     ]
+    reasons += list_unattacked(plan, tried)
     if findings.nobody_known:
         reasons.append(
             "No variable is declared as known to outsiders (role quasi), so nobody was looked for."
@@ -372,7 +373,7 @@ def find_limits(judgement: Judgement, evidence: Evidence, plan: Plan) -> tuple[f
     """The most that is not worth a second look, and the most that is acceptable."""
     trial = catalogue.measure(evidence.name).trial or Trial()
     acceptable = judgement.target.most or 0.0
-    limits = [BARELY * acceptable]
+    limits = [trial.unremarkable_share * acceptable]
     if trial.unremarkable is not None:
         limits.append(_limit(trial.unremarkable, plan))
     return min(limits), acceptable
@@ -393,9 +394,12 @@ def describe_success(judgement: Judgement, tried: Mapping[str, Evidence]) -> str
     """What an attack achieved, and what is acceptable."""
     evidence = tried[judgement.measure]
     about = f" for '{judgement.worst}'" if judgement.worst else ""
+    wording = catalogue.measure(evidence.name).attack
+    lines = (evidence.details.get("finding"), wording.remedy if wording else "")
+    remedy = "".join(f" {line}" for line in lines if line)
     return (
         f"{_title(evidence)}: {judgement.target.name} is {judgement.number:.3g}{about} at worst; "
-        f"up to {judgement.target.most:.3g} is acceptable."
+        f"up to {judgement.target.most:.3g} is acceptable.{remedy}"
     )
 
 
