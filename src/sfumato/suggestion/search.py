@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato import catalogue
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import SfumatoError, TargetError
@@ -23,6 +24,7 @@ from sfumato.method import Method
 from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.methods.l_diversity import LDiversity
+from sfumato.methods.noise import Noise
 from sfumato.plan import Plan
 from sfumato.plan.targets import BARELY, Judgement, Target
 from sfumato.progress import Progress, silent
@@ -43,6 +45,7 @@ _SAMPLE = 20_000
 """Records on which plans are tried; the chosen one is confirmed on all."""
 _MOST_TRIES = 30
 _LARGEST_K = 20
+_MOST_NOISE = 4.0
 _DISCLOSED = 0.05
 """The share of people whose secret everybody alike has in common, at most."""
 _PRICE = 0.1
@@ -88,6 +91,7 @@ class _PlanDraft:
     k : the smallest class.
     diverse : whether classes must differ in what is secret.
     settings : parameters of the step that makes records alike.
+    noise : how many times as much noise as a first plan adds.
     changes : what was done, in words.
     """
 
@@ -96,13 +100,15 @@ class _PlanDraft:
     k: int = 0
     diverse: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    noise: float = 1.0
     changes: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
         """What tells a draft from others, whatever it is called."""
+        settings = sorted(self.settings.items())
         return repr((sorted(self.roles.items()), sorted(self.dropped), self.k, self.diverse,
-                     sorted(self.settings.items())))  # fmt: skip
+                     settings, self.noise))  # fmt: skip
 
     def with_role(self, name: str, role: Role, why: str) -> _PlanDraft:
         """The same with another role of a variable."""
@@ -265,6 +271,8 @@ class _PlanSearch:
         return replace(column, role=column.role or "other")
 
     def _change_step(self, step: Method, draft: _PlanDraft, plan: Plan) -> Method:
+        if isinstance(step, Noise) and draft.noise > 1:
+            return replace(step, sd_share=_enlarge(step.sd_share, draft.noise))
         if not isinstance(step, KAnonymity):
             return step
         k = max(draft.k, step.k)
@@ -302,6 +310,9 @@ class _PlanSearch:
             yield from self._list_simpler(attempt)
             return
         first = attempt.missed[0]
+        if self._is_on_noise(first) and draft.noise < _MOST_NOISE:
+            why = "More noise, since what is released gave values back."
+            yield replace(draft, noise=2 * draft.noise, changes=(*draft.changes, why))
         on_attacks = first not in release.verdict
         name = "" if on_attacks else release.evidence[first.measure].name
         if first.filled_in or name == "recoverable":
@@ -319,6 +330,12 @@ class _PlanSearch:
             why = f"Classes of at least {k}, since an attack succeeded too often with {smallest}."
             yield replace(draft, k=k, changes=(*draft.changes, why))
         yield from self._leave_out(draft, release)
+
+    def _is_on_noise(self, judgement: Judgement) -> bool:
+        """Whether an attack uses what noise leaves as it was."""
+        measure = catalogue.measures().get(judgement.measure)
+        trial = None if measure is None else measure.trial
+        return trial is not None and bool({*trial.exploits} & {*Noise.preserves})
 
     def _list_simpler(self, attempt: _PlanAttempt) -> Iterator[_PlanDraft]:
         """Where a step could not be carried out: without strata, then without what it names."""
@@ -463,6 +480,13 @@ class _PlanSearch:
         kept = tried.kept if purpose is None else purpose.value
         colours = {name: light["colour"] for name, light in lights.items()}
         return replace(tried, kept=kept, colours=colours)
+
+
+def _enlarge(size: Any, times: float) -> Any:
+    """Noise of so many times the size, of one standard deviation at most."""
+    if isinstance(size, dict):
+        return {name: min(times * share, 1.0) for name, share in size.items()}
+    return None if size is None else min(times * size, 1.0)
 
 
 def _set(draft: _PlanDraft, **settings: Any) -> _PlanDraft:
