@@ -171,7 +171,9 @@ def snippets(entry: catalogue.Entry) -> Iterator[str]:
             part = text[text.index("[[steps]]") : text.index("[release]")]
         else:
             text = Plan(evaluate={entry.name: entry(**given)}).text()
-            part = text[text.index("[evaluate") : text.index("[release]")]
+            # What the data are for has a section of its own.
+            first = "[purpose]" if "[purpose]" in text else "[evaluate"
+            part = text[text.index(first) : text.index("[release]")]
         yield from ("```toml", part.strip(), "```", "")
 
 

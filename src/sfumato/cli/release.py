@@ -99,7 +99,7 @@ def protect(
 ) -> None:
     """Carry out a plan and write the release, if every target is met and attacks on it fail.
 
-    Two lights show the result: one for the targets, one for the attacks that apply. Earlier
+    Three lights show the result: the targets, the attacks that apply, and the use. Earlier
     releases of the same records are looked up in the ledger and beside OUT. What all of them
     disclose together is checked against the targets too.
 

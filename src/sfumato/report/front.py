@@ -1,4 +1,4 @@
-"""The first page of a report: for whom and what for, the verdict, five sentences, two lights."""
+"""The first page of a report: for whom and what for, the verdict, five sentences, the lights."""
 
 from __future__ import annotations
 

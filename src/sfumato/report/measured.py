@@ -39,7 +39,7 @@ LEDGER = "untouched"
 _YEAR = 365.25
 _ARROWS = {"lower": "↓", "higher": "↑"}
 
-_MOST_ANSWERS = 60
+_MOST_ANSWERS = 20
 """Answers that the report lists; all of them stand in `custody/purpose.json`."""
 
 

@@ -422,8 +422,8 @@ def light_use(evidence: Evidence | None) -> Light | None:
         what = f"{details['kept']} of {details['items']} answers of the purpose stay the same."
     else:
         what = (
-            f"The plan states no purpose. Of {details['items']} usual questions (means, shares, "
-            f"correlations), {details['kept']} keep their answer."
+            f"No purpose is stated. Of {details['items']} usual questions, {details['kept']} keep "
+            "their answer."
         )
     single = [f"'{name}' must stay single values, and does not." for name in details["not_single"]]
     if evidence.value >= _KEPT and not single:

@@ -109,7 +109,7 @@ def first_plan(
     # A code for missing must not count as a value.
     declared = data.with_schema(suggested)
     changeable = {*suggested} if schema is None else {*open_roles}
-    suggested = _declare_structure(declared, suggested, changeable)
+    suggested = _declare_structure(declared, suggested, changeable, decided=schema is not None)
     relations = find_relations(declared, suggested)
     suggested = _declare_relations(suggested, relations, changeable)
     declared = data.with_schema(suggested)
@@ -135,15 +135,18 @@ def first_plan(
     )
 
 
-def _declare_structure(data: Dataset, schema: Schema, changeable: Collection[str]) -> Schema:
+def _declare_structure(
+    data: Dataset, schema: Schema, changeable: Collection[str], *, decided: bool
+) -> Schema:
     """Whose a row is, and what is as well known as a variable that it tells.
 
-    What nobody has decided on is read as known to others.
+    Where roles were given in bulk, what nobody has decided on is read as known to others.
     """
-    undecided = [name for name in schema.unknown if name in changeable]
-    schema = _change_roles(
-        schema, undecided, "quasi", "Nobody has decided: read as known to others."
-    )
+    if decided:
+        undecided = [name for name in schema.unknown if name in changeable]
+        schema = _change_roles(
+            schema, undecided, "quasi", "Nobody has decided: read as known to others."
+        )
     person = find_person(data, schema)
     if person is not None and person in changeable:
         why = "The same person in several rows: what does not change is the same in all of them."
@@ -497,7 +500,7 @@ def _choose_noise(data: Dataset) -> tuple[Noise | None, list[str]]:
     names = noise.touches(data.schema)
     keep = {name: [0.0] for name in names if _has_many_zeros(data.column(name))}
     scale = dict.fromkeys(
-        (name for name in names if _would_turn_negative(data.column(name))), "log"
+        (n for n in names if _would_turn_negative(data.column(n), zeros=n in keep)), "log"
     )
     shape: dict[str, Any] = {"keep": keep or None, "scale": scale or None}
     sizes = dict.fromkeys(names, _SIZES[0])
@@ -523,10 +526,15 @@ def _has_many_zeros(values: pl.Series) -> bool:
     return _MANY_ZEROS <= zeros < 1 and known.n_unique() > _FEW_VALUES
 
 
-def _would_turn_negative(values: pl.Series) -> bool:
-    """Whether noise of the smallest size would lead below 0 what lies above it."""
+def _would_turn_negative(values: pl.Series, *, zeros: bool) -> bool:
+    """Whether noise of the smallest size would lead below 0 what lies above it.
+
+    Parameters
+    ----------
+    zeros : whether zeros stay as they are, so that they do not count.
+    """
     known = values.drop_nulls().cast(pl.Float64)
-    above = known.filter(known != 0)
+    above = known.filter(known != 0) if zeros else known
     if not len(above) or above.n_unique() <= _FEW_VALUES or float(above.min()) <= 0:  # type: ignore[arg-type]
         return False
     return bool(float(above.min()) < 3 * _SIZES[0] * float(known.std() or 0.0))  # type: ignore[arg-type]

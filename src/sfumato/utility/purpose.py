@@ -68,7 +68,6 @@ class Purpose(Measure):
     """
 
     name = "purpose"
-    picture = "forest"
     of = "pair"
     by_default = False
     examples = (
