@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.command_line import sfumato
+from typer.testing import CliRunner
 
 import sfumato as sf
+from sfumato.cli.app import app
 from sfumato.errors import SchemaError
 from sfumato.suggestion.roles import assign_roles
 from sfumato.suggestion.search import TriedPlan, search_first_plan
@@ -144,3 +146,18 @@ def test_three_commands_lead_from_a_file_to_a_release(tmp_path):
     wrong = sfumato("inspect", tmp_path / "survey.csv", "--known", "age", "--purpose", "wage ~")
     assert wrong.returncode == 2
     assert "purpose" in wrong.stderr
+
+
+def test_five_questions_lead_to_a_plan(tmp_path, monkeypatch):
+    make_survey(300).write_csv(tmp_path / "survey.csv")
+    monkeypatch.chdir(tmp_path)
+    answers = ["age,sex", "wage", "", "lwage ~ age", "", "mine.toml"]
+    done = CliRunner().invoke(
+        app, ["inspect", "survey.csv", "--ask", "--seconds", "1", "--quiet"],
+        input="\n".join(answers) + "\n",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    plan = sf.Plan.load(tmp_path / "mine.toml")
+    assert plan.purpose is not None
+    assert plan.purpose.items == ["lwage ~ age"]
+    assert {n for n, column in plan.schema.items() if column.role == "quasi"} == {"age", "sex"}

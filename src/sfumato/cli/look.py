@@ -103,6 +103,9 @@ def inspect(
     query: options.Query = None,
     engine: options.Engine = None,
     master: options.Master = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Ask five questions, with suggestions, and try plans.")
+    ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Give every reason in full.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing plan.")
@@ -115,9 +118,9 @@ def inspect(
     Nothing is applied. The suggestions are guesses from names and values: you decide. When you have
     corrected roles in a plan, --update rebuilds its steps and keeps everything else you wrote.
 
-    With --known, --secret, --rest or --purpose the plan is tried on the data before it is written:
-    what refuses it is changed, and of the plans that pass, the one that keeps most of the purpose
-    is taken.
+    With --known, --secret, --rest or --purpose, or with --ask, the plan is tried on the data
+    before it is written: what refuses it is changed, and of the plans that pass, the one that keeps
+    most of the purpose is taken.
 
     If FILE is a folder of files, or a whole database, keys between its tables are suggested too.
     """
@@ -131,21 +134,14 @@ def inspect(
         )
         return
     if update is not None:
-        if plan is not None:
-            raise PlanError("--plan writes a new plan, and --update an existing one.",
-                            hint="give one of them.")  # fmt: skip
+        _require_one_of(plan, update)
         _update(file, update, table=table, query=query, json=json, quiet=quiet)
         return
     load = partial(options.load, file, table=table, query=query, engine=engine, master=master)
-    if any(option is not None for option in (known, secret, rest, purpose)):
-        asked = _Asked(
-            known=options.split_names(known) or [],
-            secret=options.split_names(secret) or [],
-            rest=None if rest is None else cast("Role", rest),
-            purpose=Purpose(items=purpose) if purpose else None,
-            profile=profile,
-            seconds=seconds,
-        )
+    asked = _read_asked(known, secret, rest, purpose, profile, seconds)
+    if ask:
+        asked, plan = _interview(load, plan, profile=profile, seconds=seconds, quiet=quiet)
+    if asked is not None:
         _inspect_and_try(load, asked, file, plan, overwrite=overwrite, json=json, quiet=quiet)
         return
     with progress(quiet=quiet or json) as tell:
@@ -176,6 +172,64 @@ class _Asked:
     purpose: Purpose | None
     profile: str | None
     seconds: float
+
+
+def _require_one_of(plan: Path | None, update: Path | None) -> None:
+    if plan is not None and update is not None:
+        raise PlanError(
+            "--plan writes a new plan, and --update an existing one.", hint="give one of them."
+        )
+
+
+def _read_asked(
+    known: str | None,
+    secret: str | None,
+    rest: str | None,
+    purpose: list[str] | None,
+    profile: str | None,
+    seconds: float,
+) -> _Asked | None:
+    """What the options say in one go; None where none of them was given."""
+    if not any(option is not None for option in (known, secret, rest, purpose)):
+        return None
+    return _Asked(
+        known=options.split_names(known) or [],
+        secret=options.split_names(secret) or [],
+        rest=None if rest is None else cast("Role", rest),
+        purpose=Purpose(items=purpose) if purpose else None,
+        profile=profile,
+        seconds=seconds,
+    )
+
+
+def _interview(
+    load: Callable[..., Dataset],
+    path: Path | None,
+    *,
+    profile: str | None,
+    seconds: float,
+    quiet: bool,
+) -> tuple[_Asked, Path]:
+    """Five questions; what the values suggest is the answer of whoever only presses Enter."""
+    with progress(quiet=quiet) as tell:
+        schema = suggest_schema(load(progress=tell))
+    say(f"Variables: {', '.join(schema)}.")
+    known = _prompt("What may others know about a person?", ",".join(schema.having("quasi")))
+    secret = _prompt("What should nobody learn?", ",".join(schema.having("sensitive")))
+    rest = _prompt("What is everything else? other, or quasi if others may know it", "other")
+    say("What are the data for? A line each, such as: wage ~ age + sex. Enter ends.")
+    items: list[str] = []
+    while line := _prompt(f"  line {len(items) + 1}", ""):
+        items.append(line)
+    written = Path(_prompt("Where does the plan go?", str(path or "plan.toml")))
+    asked = _read_asked(known, secret, rest, items or None, profile, seconds)
+    return cast("_Asked", asked), written
+
+
+def _prompt(question: str, suggested: str) -> str:
+    """An answer from the terminal; questions go where messages go."""
+    answer: str = typer.prompt(question, default=suggested, show_default=bool(suggested), err=True)
+    return answer.strip()
 
 
 def _inspect_and_try(
