@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sfumato.schema import Column, Schema
     from sfumato.storage.opened_tables import open_tables
     from sfumato.storage.opening import open_release
+    from sfumato.suggestion.search import suggest_plans
     from sfumato.tuning.calibrate import calibrate
     from sfumato.tuning.plans import compare_plans
     from sfumato.tuning.search import tune
@@ -79,6 +80,7 @@ _HOMES = {
     "read": "data",
     "read_tables": "data.linked",
     "scan": "data",
+    "suggest_plans": "suggestion.search",
     "sweep": "tuning.sweep",
     "tune": "tuning.search",
 }
@@ -141,6 +143,7 @@ __all__ = [
     "risk",
     "scan",
     "sites",
+    "suggest_plans",
     "sweep",
     "tables",
     "tune",

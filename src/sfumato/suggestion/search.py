@@ -37,6 +37,7 @@ from sfumato.run.finishing import finish_table
 from sfumato.run.steps import apply_steps
 from sfumato.schema import Role, Schema
 from sfumato.suggestion.first_plan import first_plan
+from sfumato.suggestion.roles import assign_roles
 from sfumato.utility.purpose import Purpose
 
 SECONDS = 20.0
@@ -120,6 +121,49 @@ class _PlanDraft:
         """The same without a variable."""
         line = f"'{name}' is left out: {why}"
         return replace(self, dropped=(*self.dropped, name), changes=(*self.changes, line))
+
+
+def suggest_plans(  # noqa: PLR0913 - what somebody says in one go
+    data: Dataset,
+    *,
+    known: Sequence[str] = (),
+    secret: Sequence[str] = (),
+    rest: Role | None = None,
+    purpose: Purpose | Sequence[str] | None = None,
+    profile: str | None = None,
+    seconds: float = SECONDS,
+    progress: Progress | None = None,
+) -> list[TriedPlan]:
+    """Plans that pass their own gate on these data, the one that keeps most of the purpose first.
+
+    Parameters
+    ----------
+    data : the original records.
+    known : variables by which somebody may be known.
+    secret : what nobody should learn.
+    rest : the role of all others; see `sfumato inspect --rest`.
+    purpose : what the data are for, line by line; see `sf.utility.Purpose`. Default: the usual
+        questions.
+    profile : the rule book that the release shall meet.
+    seconds : CPU seconds for which better plans are looked for, once one has passed.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> data = sf.Dataset(sf.datasets.cohort(300).select("sex", "height", "glucose"))
+    >>> best = sf.suggest_plans(data, known=["sex", "height"], secret=["glucose"],
+    ...                         purpose=["mean glucose by sex"], seconds=0)[0]
+    >>> best.colours["targets"]
+    'green'
+    """
+    if purpose is not None and not isinstance(purpose, Purpose):
+        purpose = Purpose(items=list(purpose))
+    needed = [] if purpose is None else purpose.list_variables()
+    assigned = assign_roles(data, known=known, secret=secret, rest=rest, needed=needed)
+    return search_first_plan(
+        data, assigned.schema, purpose=purpose, profile=profile,
+        open_roles=assigned.open_roles, seconds=seconds, progress=progress,
+    )  # fmt: skip
 
 
 def search_first_plan(
