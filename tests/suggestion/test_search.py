@@ -110,6 +110,11 @@ def test_roles_in_one_go():
     assert assigned.held == ("name", "school")
     others = {role for name, role in roles.items() if name not in ("age", "wage", *assigned.held)}
     assert others == {"other"}
+    # Nor is a code that each record has of its own, whatever it is called.
+    coded = frame.with_columns(x1=pl.format("k{}", pl.int_range(pl.len()) * 7))
+    assigned = assign_roles(sf.Dataset(coded), known=["age"], rest="other")
+    assert assigned.schema["x1"].role == "direct"
+    assert "x1" in assigned.held
     computed = assign_roles(sf.Dataset(frame), known=["age"], rest="other", needed=["school"])
     assert computed.schema["school"].role == "other"
     with pytest.raises(SchemaError, match="'agee'"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import polars as pl
+
 from sfumato.data import Dataset
 from sfumato.errors import SchemaError
 from sfumato.schema import IDENTIFYING, ROLES, Role, Schema
@@ -13,6 +15,10 @@ from sfumato.suggestion.first_plan import suggest_schema
 _GROUPING: tuple[Role, ...] = ("weight", "cluster")
 """Suggestions that hold against a word on all the rest, as those of names do, which are never
 harmless by the way."""
+
+
+_FEWEST = 20
+"""Records that must all have values of their own before these are taken for numbers of records."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,14 @@ class AssignedRoles:
     schema: Schema
     open_roles: frozenset[str]
     held: tuple[str, ...] = ()
+
+
+def _names_each_record(data: Dataset, name: str) -> bool:
+    """Whether each record has a text or a whole number of its own, as a case number has."""
+    values = data.column(name)
+    is_code = values.dtype == pl.String or values.dtype.is_integer()
+    several = len(values) >= _FEWEST and values.null_count() == 0
+    return is_code and several and values.n_unique() == len(values)
 
 
 def assign_roles(
@@ -71,13 +85,17 @@ def assign_roles(
     decided.update(dict.fromkeys(known, "quasi"))
     suggested = suggest_schema(data)
     others = [name for name in data.columns if name not in decided]
+    numbering = [n for n in others if n not in needed and _names_each_record(data, n)]
     held = [
         name
         for name in others
         if suggested[name].role in IDENTIFYING
         or (suggested[name].role in _GROUPING and name not in needed)
+        or name in numbering
     ]
     if rest is not None:
+        # Whatever it is called: nobody needs it, and whoever knows it has the record.
+        decided.update({n: "direct" for n in numbering if suggested[n].role not in IDENTIFYING})
         decided.update(dict.fromkeys((name for name in others if name not in held), rest))
     schema = suggest_schema(data, decided)
     return AssignedRoles(schema, frozenset(others), tuple(held) if rest is not None else ())
