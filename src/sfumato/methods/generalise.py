@@ -18,7 +18,7 @@ from sfumato.engines.local import find_class_of_each
 from sfumato.errors import MethodError, PlanError
 from sfumato.method import Fitted, Method, Strength
 from sfumato.methods._generalisation.levels import LevelledVariable, level_variable
-from sfumato.methods._generalisation.search import Found, Generalisation, search_levels
+from sfumato.methods._generalisation.search import BestNode, LevelledRows, search_levels
 from sfumato.methods._recoding.grouping import redeclare_groups
 from sfumato.methods._suppression.local_suppression import encode_rows
 from sfumato.methods.clustering.method import encode_sensitive
@@ -64,7 +64,7 @@ class Generalise(Method):
         (non-uniform entropy); "discernibility" the pairs of records that look alike, a suppressed
         record like all; "class size" the mean size of a class.
     l : fewest different confidential values in a class.
-    confidential : variable that `l` and `t` are about, or several. Default: all whose role is
+    confidential : variable that l and t are about, or several. Default: all whose role is
         "sensitive".
     t : largest distance of a class from all records: in a confidential variable; see `t_closeness`.
         With suppression, classes that are too far are suppressed like small ones.
@@ -141,7 +141,7 @@ class Generalise(Method):
         names = self._list_variables(data)
         problem = self._read_rows(data, names, engine)[0]
         found = search_levels(problem)
-        if not isinstance(found, Found):
+        if not isinstance(found, BestNode):
             at_best = found.broken / problem.total
             raise MethodError(
                 f"No levels of the variables keep {self._describe_rules()}: even at the highest, "
@@ -208,7 +208,7 @@ class Generalise(Method):
 
     def _read_rows(
         self, data: Dataset, names: tuple[str, ...], engine: Engine
-    ) -> tuple[Generalisation, Combinations]:
+    ) -> tuple[LevelledRows, Combinations]:
         """The rows that differ, as levels and as they are."""
         self._require_enough(engine.count(data), "records")
         rules = self._list_rules(data, names, engine)
@@ -216,7 +216,7 @@ class Generalise(Method):
         distinct = _sort(count_alike(_show(data, names), columns, engine, self.name))
         total = int(distinct.counts.sum())
         self._require_enough(total, "persons" if has_persons(data) else "records")
-        problem = Generalisation(
+        problem = LevelledRows(
             [self._level_variable(name, data.schema, distinct) for name in names],
             distinct.counts,
             self.k,

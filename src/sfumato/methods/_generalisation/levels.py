@@ -100,11 +100,11 @@ def _list_cells(
             "that its hierarchy does not know.",
             hint="add all values to the hierarchy; codes are text, so 01067 is not 1067.",
         )
-    levels: list[list[str | None]] = [list(rows)]
-    for level in range(hierarchy.depth):
-        levels.append(
-            [text if text is None or text in missing else paths[text][level] for text in rows]
-        )
+    groups = [
+        [text if text is None or text in missing else paths[text][level] for text in rows]
+        for level in range(hierarchy.depth)
+    ]
+    levels: list[list[str | None]] = [list(rows), *groups]
     whole: list[str | None] = [WILDCARD] * len(rows)
     if hierarchy.depth and {groups[-1] for groups in hierarchy.values()} == {WILDCARD}:
         levels[-1] = whole
@@ -148,13 +148,15 @@ def _weigh_by_leaves(
         hierarchy: Mapping[str, Sequence[str]] = Hierarchy.of(column.hierarchy)
     else:
         domain = [format_value(level) for level in column.levels or ()]
-        hierarchy = {text: () for text in dict.fromkeys([*domain, *_take(rows, present)])}
+        hierarchy = dict.fromkeys([*domain, *_take(rows, present)], ())
     behind: Counter[str | None] = Counter()
     for leaf, groups in hierarchy.items():
         behind.update({leaf, *groups})
     behind[WILDCARD] = len(hierarchy)
     most = max(len(hierarchy) - 1, 1)
-    exact = np.array([behind[text] if here else 0 for text, here in zip(rows, present, strict=True)])
+    exact = np.array(
+        [behind[text] if here else 0 for text, here in zip(rows, present, strict=True)]
+    )
     opened = np.array([[behind[cell] for cell in level] for level in cells])
     return (
         np.where(present, opened - exact, 0) / most,

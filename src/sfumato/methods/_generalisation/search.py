@@ -52,7 +52,7 @@ _BASES = 64
 """Nodes whose classes are kept, so that coarser ones group these and not all rows."""
 
 
-class Trial(NamedTuple):
+class TriedNode(NamedTuple):
     """What came of a node.
 
     Parameters
@@ -73,7 +73,7 @@ class Trial(NamedTuple):
     rows: int
 
 
-class Found(NamedTuple):
+class BestNode(NamedTuple):
     """The best node, what it loses, how many were tried, and how much better another may be."""
 
     node: Node
@@ -83,7 +83,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Generalisation:
+class LevelledRows:
     """Rows at any choice of levels.
 
     Parameters
@@ -94,7 +94,7 @@ class Generalisation:
     most : how many units may be suppressed.
     loss : what is to be least.
     weights : what a variable counts, for losses that are sums over variables.
-    sensitive : a column of codes for each rule, where there are rules.
+    sensitive : a column of codes for each rule; None where there are no rules.
     rules : what every class must keep about confidential variables.
     """
 
@@ -138,9 +138,7 @@ class Generalisation:
     @cached_property
     def _lost(self) -> list[Floats]:
         """What all records lose of each variable, at each of its levels."""
-        return [
-            v.lost @ np.bincount(v.codes, self.counts, v.lost.shape[1]) for v in self.variables
-        ]
+        return [v.lost @ np.bincount(v.codes, self.counts, v.lost.shape[1]) for v in self.variables]
 
     def list_kept(self) -> Floats:
         """What all records would lose at each node of the lattice if nobody was suppressed."""
@@ -154,7 +152,7 @@ class Generalisation:
             kept += (lost * share).reshape(along)
         return kept
 
-    def try_node(self, node: Node) -> Trial:
+    def try_node(self, node: Node) -> TriedNode:
         """What the records lose at a node, and who is suppressed."""
         rows, counts = self._find_base(node)
         classes = self._group(node, rows, counts)
@@ -195,7 +193,7 @@ class Generalisation:
             widths.append(int(variable.groups[level].max()) + 1)
         return find_classes(cells, widths, counts)
 
-    def _judge(self, node: Node, classes: Classes, first: Codes) -> Trial:
+    def _judge(self, node: Node, classes: Classes, first: Codes) -> TriedNode:
         rows, certain = len(classes.of), classes.counts < self.k
         broken = certain
         if self.rules:
@@ -209,12 +207,12 @@ class Generalisation:
         bound = math.inf if impossible else float(besides[certain].sum())
         suppressed = self._suppress(broken, besides, classes, first)
         if suppressed is None:
-            return Trial(math.inf, broken, kept, bound, number, rows)
+            return TriedNode(math.inf, broken, kept, bound, number, rows)
         if self.loss == "class size":
             shown = int((~suppressed).sum()) + bool(suppressed.any())
-            return Trial(self.total / shown, suppressed, kept, bound, number, rows)
+            return TriedNode(self.total / shown, suppressed, kept, bound, number, rows)
         loss = kept + float(besides[suppressed].sum())
-        return Trial(loss, suppressed, kept, bound, number, rows)
+        return TriedNode(loss, suppressed, kept, bound, number, rows)
 
     def _weigh(self, node: Node, classes: Classes, first: Codes) -> tuple[float, Floats]:
         """What all records lose at a node, and what each class loses besides if suppressed."""
@@ -235,8 +233,9 @@ class Generalisation:
     def _prepared(self) -> tuple[Codes, Population]:
         from sfumato.kernels.clustering.closeness import prepare_rules
 
-        assert self.sensitive is not None
-        return prepare_rules(self.sensitive, self.rules, self.counts)
+        none = np.empty((len(self.counts), 0), np.int32)
+        sensitive = none if self.sensitive is None else self.sensitive
+        return prepare_rules(sensitive, self.rules, self.counts)
 
     def _break_rules(self, classes: Classes) -> tuple[Mask, Mask]:
         """Which classes have too few values, and which are too far from the whole."""
@@ -294,7 +293,7 @@ class Generalisation:
         )
 
 
-def search_levels(problem: Generalisation) -> Found | Trial:
+def search_levels(problem: LevelledRows) -> BestNode | TriedNode:
     """The node that loses least; or, where none is possible, what came of the coarsest."""
     top = tuple(levels - 1 for levels in problem.shape)
     trial = problem.try_node(top)
@@ -305,7 +304,7 @@ def search_levels(problem: Generalisation) -> Found | Trial:
     return trial if math.isinf(found.loss) else found
 
 
-def _search_lattice(problem: Generalisation, top: Node) -> Found:
+def _search_lattice(problem: LevelledRows, top: Node) -> BestNode:
     """The best of all nodes: along chains, until no bound is below the least loss."""
     kept, besides = problem.list_kept(), np.zeros(problem.shape)
     is_open = np.ones(problem.shape, bool)
@@ -327,10 +326,10 @@ def _search_lattice(problem: Generalisation, top: Node) -> Found:
             if trial.loss < least:
                 best, least = node, trial.loss
     gap = max(0.0, least - float(bound[is_open].min())) if is_open.any() else 0.0
-    return Found(_lower(problem, best, least, bound), least, tried, gap)
+    return BestNode(_lower(problem, best, least, bound), least, tried, gap)
 
 
-def _lower(problem: Generalisation, node: Node, least: float, bound: Floats) -> Node:
+def _lower(problem: LevelledRows, node: Node, least: float, bound: Floats) -> Node:
     """The same with each level as low as it may be for the same loss."""
     most = least * (1 + _ROUNDING)
     for axis in range(len(node)):
@@ -371,7 +370,7 @@ def _halve(chain: Sequence[Node], kept: Floats, besides: Floats) -> Iterator[Nod
             last = middle
 
 
-def _descend(problem: Generalisation, top: Node) -> Found:
+def _descend(problem: LevelledRows, top: Node) -> BestNode:
     """From the coarsest node always to the best one a level below, as long as that gains."""
     node, trial, tried, grouped = top, problem.try_node(top), 1, 0
     while grouped <= _MOST_ROWS:
@@ -385,4 +384,4 @@ def _descend(problem: Generalisation, top: Node) -> Found:
             break
         node, trial = finer, best
     least = problem.try_node((0,) * len(top)).kept
-    return Found(node, trial.loss, tried, trial.loss - least)
+    return BestNode(node, trial.loss, tried, trial.loss - least)
