@@ -7,6 +7,7 @@ import math
 import os
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -55,7 +56,7 @@ def paths_of(rows):
 
     A value, its groups, `*`; missing stays missing up to `*`.
     """
-    tables = [
+    tables: list[dict[Any, list[str]]] = [
         {value: [value, *groups] for value, groups in REGION.items()},
         {int(value): [value, *groups] for value, groups in AGE.items()},
         {row[2]: [row[2]] for row in rows},

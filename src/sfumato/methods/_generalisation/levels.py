@@ -15,7 +15,7 @@ import polars as pl
 from sfumato.cells.codes import encode
 from sfumato.cells.notation import WILDCARD, format_value
 from sfumato.errors import MethodError, PlanError
-from sfumato.kernels.arrays import Codes, Floats, Integers
+from sfumato.kernels.arrays import Codes, Floats, Integers, Mask
 from sfumato.methods._recoding.grouping import format_values
 from sfumato.schema import Column
 from sfumato.schema.hierarchies import Hierarchy
@@ -75,7 +75,7 @@ def level_variable(
     every = _list_cells(values.name, rows, missing, times, column)
     first, last = _choose_span(values.name, span, len(every) - 1)
     cells = every[first : last + 1]
-    present = np.array([text not in missing and text != WILDCARD for text in rows])
+    present = np.array([text not in missing and text != WILDCARD for text in rows], np.bool_)
     weigh = _weigh_by_entropy if by_entropy else _weigh_by_leaves
     lost, left = weigh(rows, cells, present, times, column)
     return LevelledVariable(values.name, codes, first, cells, _number_cells(cells), lost, left)
@@ -135,7 +135,7 @@ def _number_cells(cells: Sequence[Sequence[str | None]]) -> Codes:
 def _weigh_by_leaves(
     rows: Sequence[str | None],
     cells: Sequence[Sequence[str | None]],
-    present: Sequence[bool],
+    present: Mask,
     times: Integers,
     column: Column,
 ) -> tuple[Floats, Floats]:
@@ -167,7 +167,7 @@ def _weigh_by_leaves(
 def _weigh_by_entropy(
     rows: Sequence[str | None],
     cells: Sequence[Sequence[str | None]],
-    present: Sequence[bool],
+    present: Mask,
     times: Integers,
     column: Column,
 ) -> tuple[Floats, Floats]:
@@ -188,5 +188,5 @@ def _weigh_by_entropy(
     )
 
 
-def _take(rows: Sequence[str | None], present: Sequence[bool]) -> list[str]:
+def _take(rows: Sequence[str | None], present: Mask) -> list[str]:
     return [text for text, here in zip(rows, present, strict=True) if here and text is not None]
