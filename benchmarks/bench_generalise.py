@@ -1,8 +1,8 @@
 """The best levels of hierarchies, on Adult with the nine hierarchies of ARX (`SFUMATO_DATA`).
 
 The baseline is one polars `group_by` of all columns: what it takes to find the classes of one of
-the 12,960 choices of levels. The larger data are Adult drawn again and again, with age, education and
-occupation drawn by themselves, so that most records differ.
+the 12,960 choices of levels. The larger data are Adult drawn again and again, with age, education
+and occupation drawn by themselves, so that most records differ.
 """
 
 from __future__ import annotations
