@@ -7,7 +7,7 @@ import datetime as dt
 import io
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -356,15 +356,16 @@ def round_numbers(low: float, high: float, *, groups: int = 20, step: float = 1)
         raise SchemaError("round_numbers: the ends are not in order, or there are no groups.")
     levels: list[list[Decimal]] = []
     for width in _list_round_widths((most - least) / groups, gap):
-        first = (least // width + 1) * width
+        first = _round_down(least, width) + width
         breaks = [first + width * index for index in range(int((most - first) / width) + 1)]
         breaks = [each for each in breaks if least < each <= most]
-        if not breaks:
-            break
-        if not levels or len(breaks) < len(levels[-1]):
+        if breaks and (not levels or len(breaks) < len(levels[-1])):
             levels.append(breaks)
+        if len(breaks) <= 1:
+            break
     if not levels:
-        raise SchemaError("round_numbers: no round number lies between the ends.")
+        raise SchemaError("round_numbers: no round number lies between the ends.",
+                          hint="take more groups, or leave the values as they are.")  # fmt: skip
     return cut(_to_plain(least, days=False), _to_plain(most, days=False),
                [[_to_plain(each, days=False) for each in level] for level in levels],
                step=gap)  # fmt: skip
@@ -411,11 +412,14 @@ def equal_counts(
     breaks = [_find_roundest((a + b) / 2, b, gap) for a, b in pairwise(quantiles)]
     first, last = (_find_round_unit(width / 2, gap) for width in (
         max(breaks[0] - ranked[0], gap), max(ranked[-1] - breaks[-1], gap)))  # fmt: skip
-    least, most = ranked[0] // first * first, (ranked[-1] // last + 1) * last - gap
+    least, most = _round_down(ranked[0], first), _round_down(ranked[-1], last) + last - gap
     levels = []
     for number in groups:
         chosen = breaks[groups[0] // number - 1 :: groups[0] // number]
         levels.append(sorted({each for each in chosen if least < each <= most}))
+    if not any(levels):
+        raise SchemaError("equal_counts: most values are the same, so no border lies between.",
+                          hint="take ranges of equal width, or of round numbers.")  # fmt: skip
     return cut(_to_plain(least, days=False), _to_plain(most, days=False),
                [[_to_plain(each, days=False) for each in level] for level in levels if level],
                step=gap)  # fmt: skip
@@ -436,9 +440,14 @@ def _find_round_unit(most: Decimal, gap: Decimal) -> Decimal:
 def _find_roundest(low: Decimal, high: Decimal, gap: Decimal) -> Decimal:
     """The roundest number above `low` and no more than `high`; or `high`."""
     for unit in reversed(_list_round_numbers(gap)):
-        if high // unit * unit > low:
-            return high // unit * unit
+        if _round_down(high, unit) > low:
+            return _round_down(high, unit)
     return high
+
+
+def _round_down(number: Decimal, unit: Decimal) -> Decimal:
+    """To a multiple of the unit; `//` would go towards zero."""
+    return (number / unit).to_integral_value(ROUND_FLOOR) * unit
 
 
 def neighbours(levels: Sequence[str], *, sizes: Sequence[int]) -> Hierarchy:
