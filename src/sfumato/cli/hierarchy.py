@@ -98,8 +98,9 @@ def hierarchy(
         heads = ["level", "groups", "fewest records", "largest share"]
         show_table(f"{variable}: {len(groups):,} values", heads, rows)
         middle = list(groups)[:: max(1, len(groups) // _SHOWN)][:_SHOWN]
-        rows = [(value, *groups[value]) for value in middle]
-        show_table("For instance", ["value", *(f"level {level.number}" for level in levels)], rows)
+        shown = [(value, *groups[value]) for value in middle]
+        heads = ["value", *(f"level {level.number}" for level in levels)]
+        show_table("For instance", heads, shown)
     if unknown:
         raise PlanError(
             f"{unknown:,} records of '{variable}' have a value that the hierarchy does not know.",

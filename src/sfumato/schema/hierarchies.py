@@ -19,6 +19,8 @@ from sfumato.schema.periods import MONTHS, Period, format_label, format_range
 _DELIMITERS = ";,\t"
 _ALL = "*"
 _MOST = 1_000_000
+_TWO = (2,)
+"""The digits of 2, 20, 200."""
 _LEAST_POWER, _GREATEST_POWER = -12, 16
 """Powers of ten between which round numbers are looked for."""
 _ENDS_AND_BREAKS = {"low", "high", "breaks"}
@@ -376,8 +378,8 @@ def _list_round_widths(least: Decimal, gap: Decimal) -> Iterator[Decimal]:
     width = next(each for each in _list_round_numbers(gap) if each >= least and each > gap)
     while True:
         yield width
-        mantissa = width.normalize().as_tuple().digits
-        width *= {(1,): 2, (2,): 5, (5,): 2}[mantissa]
+        # 1, 2, 10, 20 ... or 5, 10, 20, 100 ...: five is no multiple of two.
+        width *= 5 if width.normalize().as_tuple().digits == _TWO else 2
 
 
 def equal_counts(
