@@ -10,6 +10,7 @@ import zipfile
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.engines import engine_for
 from sfumato.errors import MethodError, PlanError
+from sfumato.methods._generalisation import search
 from sfumato.parameters import ParameterError
 
 REGION = {
@@ -242,6 +244,18 @@ def test_every_cell_is_a_node_at_the_level_of_its_variable_or_suppressed(rows, s
         assert cells in (nodes, ("*",) * 3)
     assert hidden <= suppression * len(rows)
     assert sf.risk.Uniqueness().measure(after).details["k"] >= 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(records, min_size=6, max_size=30), st.sampled_from([0.0, 0.2, 1.0]))
+def test_more_choices_than_can_be_gone_through_leave_a_gap_that_holds_the_optimum(rows, limit):
+    with mock.patch.object(search, "MOST_NODES", 1):
+        data = data_of(rows)
+        method = sf.methods.Generalise(k=3, suppression=limit)
+        fitted = method.fit(data, engine_for(data.frame))
+        assert sf.risk.Uniqueness().measure(method.apply(data)).details["k"] >= 3
+    best = slow_best(rows, 3, limit, "granularity")
+    assert fitted["loss"] - fitted["gap"] - 1e-9 <= best <= fitted["loss"] + 1e-9
 
 
 def test_numbers_become_ordered_ranges_that_measures_read():
