@@ -248,3 +248,59 @@ def test_breaks_that_make_no_sense_are_refused(breaks, high, said):
         hierarchies.cut(0, high, breaks)
     with pytest.raises(PlanError):
         sf.Plan.parse('[columns]\nx = { hierarchy = { low = 0, high = 9, breaks = "no" } }')
+
+
+@given(st.integers(-500, 500), st.integers(10, 2000), st.integers(3, 40))
+def test_round_numbers_are_nested_and_hold_every_value(low, width, groups):
+    found = hierarchies.round_numbers(low, low + width, groups=groups)
+    assert list(found) == [str(value) for value in range(low, low + width + 1)]
+    assert not hierarchies.Hierarchy(found).flaw
+    # Borders are multiples of a round number, whoever is in the data.
+    starts = {int(groups[0].strip("[]").split(";")[0]) for groups in found.values()} - {low}
+    gaps = {b - a for a, b in zip(sorted(starts), sorted(starts)[1:], strict=False)}
+    assert len(gaps) <= 1
+
+
+@given(st.lists(st.integers(0, 300), min_size=5, max_size=60).filter(lambda x: len(set(x)) > 1))
+def test_equal_counts_are_nested_and_hold_every_value(values):
+    try:
+        found = hierarchies.equal_counts(values, groups=[4, 2])
+    except SchemaError:
+        commonest = max(map(values.count, values))
+        assert commonest > len(values) / 4
+        return
+    assert {str(value) for value in values} <= set(found)
+    assert not hierarchies.Hierarchy(found).flaw
+
+
+@given(st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.integers(1, 50), min_size=1))
+def test_rare_values_are_joined_until_each_group_has_enough(counts):
+    found = hierarchies.merge_rare(counts, fewest=[5, 20])
+    for level, fewest in enumerate((5, 20)):
+        sizes: dict[str, int] = {}
+        for value, groups in found.items():
+            sizes[groups[level]] = sizes.get(groups[level], 0) + counts[value]
+        assert len(sizes) == 1 or min(sizes.values()) >= fewest
+
+
+def test_a_file_of_arx_comes_back_as_it_was(tmp_path):
+    text = hierarchies.format_csv(REGIONS)
+    assert hierarchies.read(written(tmp_path, text)) == REGIONS
+
+
+def test_a_name_with_two_meanings_is_named_if_it_is_a_group_and_not_if_it_is_a_value(tmp_path):
+    twice = written(tmp_path, "a;north;all\nb;south;north\nc;south;north\n")
+    with pytest.raises(SchemaError, match="the name 'north'"):
+        hierarchies.read(twice)
+    with pytest.raises(SchemaError) as raised:
+        hierarchies.read(written(tmp_path, "secret;x;secret\nb;x;secret\n"))
+    assert "secret" not in str(raised.value)
+
+
+def test_decades():
+    born = hierarchies.dates(
+        dt.date(1958, 1, 1), dt.date(1961, 12, 31), to=["year", "decade"], output="label"
+    )
+    assert born["1958-05-17"] == ("1958", "1950s")
+    ranges = hierarchies.dates(dt.date(1958, 1, 1), dt.date(1961, 12, 31), to=["decade"])
+    assert ranges["1961-12-31"] == ("[1960-01-01;1969-12-31]",)

@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "assess": ("look", "Say who could be singled out in the unprotected data."),
         "who": ("who", "List each record's risk, and its cause. Do not pass it on."),
         "recommend": ("recommend", "Show which variables give secrets away, and what helps."),
+        "hierarchy": ("hierarchy", "Make the groups of a variable, or check them."),
         "profiles": ("profiles", "List the rules that a release can meet, or explain one."),
         "methods": ("catalogue", "List the methods that protect, or explain one of them."),
         "measures": ("catalogue", "List the measures of risk and utility, or explain one."),

@@ -19,7 +19,6 @@ from sfumato.methods._recoding.grouping import (
     format_values,
     group_in_periods,
     join_neighbours,
-    join_rare,
     mask_codes,
     redeclare,
     redeclare_groups,
@@ -29,7 +28,7 @@ from sfumato.methods.persons import count_units
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
-from sfumato.schema.hierarchies import Hierarchy
+from sfumato.schema.hierarchies import Hierarchy, join_rare
 from sfumato.schema.periods import format_label, format_range, list_periods
 
 _WAYS = ("level", "keep", "period", "groups", "fewest")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import io
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_FLOOR, Decimal
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,10 @@ from sfumato.schema.periods import MONTHS, Period, format_label, format_range
 _DELIMITERS = ";,\t"
 _ALL = "*"
 _MOST = 1_000_000
+_TWO = (2,)
+"""The digits of 2, 20, 200."""
+_LEAST_POWER, _GREATEST_POWER = -12, 16
+"""Powers of ten between which round numbers are looked for."""
 _ENDS_AND_BREAKS = {"low", "high", "breaks"}
 """What a plan names of ranges between breaks; `step` besides."""
 
@@ -57,7 +62,7 @@ class Hierarchy(dict[str, tuple[str, ...]]):
 
     @cached_property
     def flaw(self) -> str:
-        """What is wrong with it, "" where nothing is. Never names a value."""
+        """What is wrong with it, "" where nothing is. It may name a group, never a value."""
         if len({len(groups) for groups in self.values()}) > 1:
             return "the values of its hierarchy differ in how many groups they have"
         return _find_split_group(self) or _find_ambiguous_name(self)
@@ -138,10 +143,11 @@ def _find_ambiguous_name(hierarchy: Hierarchy) -> str:
             return "'*' in its hierarchy stands for some values only, and it means any value"
         for group, size in sizes.items():
             # Nested groups with a common first value and the same size are the same.
-            if known.setdefault(group, size) != size:
-                return "a name in its hierarchy stands for different values at different levels"
-            if first.setdefault(group, heads[group]) != heads[group]:
-                return "a name in its hierarchy stands for different values at different levels"
+            same = known.setdefault(group, size) == size
+            if not same or first.setdefault(group, heads[group]) != heads[group]:
+                # The name of a group is the custodian's; that of a value is the data's.
+                name = "a value's name" if group in hierarchy else f"the name '{group}'"
+                return f"{name} in its hierarchy stands for different values at different levels"
     return ""
 
 
@@ -152,6 +158,20 @@ def build_hierarchy(groups_of_value: Mapping[str, Iterable[str]], what: str) -> 
         hint = "each group lies in one broader group."
         raise SchemaError(f"{what}: {hierarchy.flaw}.", hint=hint)
     return hierarchy
+
+
+def format_csv(hierarchy: Mapping[str, Sequence[str]]) -> str:
+    r"""A hierarchy as text that `read` and ARX read: a value and its groups on each line.
+
+    Examples
+    --------
+    >>> format_csv({"Ash": ("North", "*"), "Cove; Bay": ("South", "*")})
+    'Ash;North;*\n"Cove; Bay";South;*\n'
+    """
+    text = io.StringIO()
+    rows = ((value, *groups) for value, groups in hierarchy.items())
+    csv.writer(text, delimiter=";", lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def read(path: str | Path) -> Hierarchy:
@@ -291,7 +311,7 @@ def dates(
     to: Sequence[Period] = ("month", "quarter", "year"),
     output: Literal["range", "label"] = "range",
 ) -> Hierarchy:
-    """The month, quarter and year of every day from low to high.
+    """The month, quarter, year or decade of every day from low to high.
 
     Question: how exactly must a date be known?
     Assumes: whole days in the common calendar.
@@ -313,6 +333,200 @@ def dates(
     days = (low + dt.timedelta(days=number) for number in range((high - low).days + 1))
     format_period = format_label if output == "label" else format_range
     return Hierarchy((str(day), tuple(format_period(day, period) for period in to)) for day in days)
+
+
+def round_numbers(low: float, high: float, *, groups: int = 20, step: float = 1) -> Hierarchy:
+    """Ranges that begin at round numbers: in 5s, then in 10s, 20s, 100s, down to two ranges.
+
+    Question: which groups would people name who do not know the data?
+    Assumes: numbers lie `step` apart, as in `cut`. Ends are where they are for any data with the
+    same `low` and `high`; take these from the domain, not from the least and the greatest value.
+
+    Parameters
+    ----------
+    low, high : the lowest and the highest value.
+    groups : about how many ranges the narrowest level has at most.
+    step : how far numbers lie apart: 1 for whole numbers, 0.1 for one decimal.
+
+    Examples
+    --------
+    >>> round_numbers(0, 99)["34"]
+    ('[30;34]', '[30;39]', '[20;39]')
+    """
+    least, most, gap = (Decimal(str(number)) for number in (low, high, step))
+    if not least < most or gap <= 0 or groups < 1:
+        raise SchemaError("round_numbers: the ends are not in order, or there are no groups.")
+    levels: list[list[Decimal]] = []
+    for width in _list_round_widths((most - least) / groups, gap):
+        first = _round_down(least, width) + width
+        breaks = [first + width * index for index in range(int((most - first) / width) + 1)]
+        breaks = [each for each in breaks if least < each <= most]
+        if breaks and (not levels or len(breaks) < len(levels[-1])):
+            levels.append(breaks)
+        if len(breaks) <= 1:
+            break
+    if not levels:
+        raise SchemaError("round_numbers: no round number lies between the ends.",
+                          hint="take more groups, or leave the values as they are.")  # fmt: skip
+    return cut(_to_plain(least, days=False), _to_plain(most, days=False),
+               [[_to_plain(each, days=False) for each in level] for level in levels],
+               step=gap)  # fmt: skip
+
+
+def _list_round_widths(least: Decimal, gap: Decimal) -> Iterator[Decimal]:
+    """Round numbers from the first that is no less, each a multiple of the one before."""
+    width = next(each for each in _list_round_numbers(gap) if each >= least and each > gap)
+    while True:
+        yield width
+        # 1, 2, 10, 20 ... or 5, 10, 20, 100 ...: five is no multiple of two.
+        width *= 5 if width.normalize().as_tuple().digits == _TWO else 2
+
+
+def equal_counts(
+    values: Iterable[float], *, groups: Sequence[int] = (16, 4), step: float = 1
+) -> Hierarchy:
+    """Ranges with about as many records each; they begin at round numbers between the values.
+
+    Question: where must borders lie so that no group is nearly empty?
+    Assumes: that where most people are may be told: borders depend on the data. Each is the
+    roundest number that does, and so are both ends; among few or dense values it may still be
+    somebody's.
+
+    Parameters
+    ----------
+    values : the numbers of all records.
+    groups : how many ranges each level has, ever fewer; each number divides the one before.
+    step : how far numbers lie apart: 1 for whole numbers, 0.1 for one decimal.
+
+    Examples
+    --------
+    >>> equal_counts([1, 2, 2, 3, 5, 8, 13, 21, 34, 55], groups=[4, 2])["20"]
+    ('[20;59]', '[8;59]')
+    """
+    ranked = sorted(Decimal(str(value)) for value in values)
+    gap = Decimal(str(step))
+    if len(set(ranked)) <= 1:
+        raise SchemaError("equal_counts: there are no different values to put into groups.")
+    if not groups or groups[-1] <= 1 or any(a <= b or a % b for a, b in pairwise(groups)):
+        raise SchemaError("equal_counts: each number of groups divides the one before.",
+                          hint="for instance groups = [16, 4].")  # fmt: skip
+    quantiles = [ranked[len(ranked) * index // groups[0]] for index in range(groups[0])]
+    breaks = [_find_roundest((a + b) / 2, b, gap) for a, b in pairwise(quantiles)]
+    first, last = (_find_round_unit(width / 2, gap) for width in (
+        max(breaks[0] - ranked[0], gap), max(ranked[-1] - breaks[-1], gap)))  # fmt: skip
+    least, most = _round_down(ranked[0], first), _round_down(ranked[-1], last) + last - gap
+    levels = []
+    for number in groups:
+        chosen = breaks[groups[0] // number - 1 :: groups[0] // number]
+        levels.append(sorted({each for each in chosen if least < each <= most}))
+    if not any(levels):
+        raise SchemaError("equal_counts: most values are the same, so no border lies between.",
+                          hint="take ranges of equal width, or of round numbers.")  # fmt: skip
+    return cut(_to_plain(least, days=False), _to_plain(most, days=False),
+               [[_to_plain(each, days=False) for each in level] for level in levels if level],
+               step=gap)  # fmt: skip
+
+
+def _list_round_numbers(gap: Decimal) -> list[Decimal]:
+    """1, 2, 5, 10 and so on, as far as they are multiples of the step."""
+    powers = range(_LEAST_POWER, _GREATEST_POWER)
+    every = [Decimal(mantissa).scaleb(power) for power in powers for mantissa in (1, 2, 5)]
+    return [number for number in every if not number % gap]
+
+
+def _find_round_unit(most: Decimal, gap: Decimal) -> Decimal:
+    """The largest round number that is no more; or the step."""
+    return max((number for number in _list_round_numbers(gap) if number <= most), default=gap)
+
+
+def _find_roundest(low: Decimal, high: Decimal, gap: Decimal) -> Decimal:
+    """The roundest number above `low` and no more than `high`; or `high`."""
+    for unit in reversed(_list_round_numbers(gap)):
+        if _round_down(high, unit) > low:
+            return _round_down(high, unit)
+    return high
+
+
+def _round_down(number: Decimal, unit: Decimal) -> Decimal:
+    """To a multiple of the unit; `//` would go towards zero."""
+    return (number / unit).to_integral_value(ROUND_FLOOR) * unit
+
+
+def neighbours(levels: Sequence[str], *, sizes: Sequence[int]) -> Hierarchy:
+    """Neighbours in an order, so many at a time: `[low;middle]`.
+
+    Question: which levels of a scale are near each other?
+    Assumes: the levels are in their order.
+
+    Parameters
+    ----------
+    levels : all levels, from low to high.
+    sizes : how many make a group at each level; each a multiple of the one before.
+
+    Examples
+    --------
+    >>> neighbours(["none", "school", "college", "master"], sizes=[2])["school"]
+    ('[none;school]',)
+    """
+    names = list(map(str, levels))
+    if not sizes or sizes[0] <= 1 or any(b <= a or b % a for a, b in pairwise(sizes)):
+        raise SchemaError("neighbours: each size is a multiple of the one before, from 2 on.")
+    starts = [range(size, len(names), size) for size in sizes]
+    ranges = [_name_ranges(names, list(each)) for each in starts]
+    return build_hierarchy(dict(zip(names, zip(*ranges, strict=True), strict=True)), "neighbours")
+
+
+def merge_rare(
+    counts: Mapping[str, int], *, fewest: Sequence[int], other: str = "other"
+) -> Hierarchy:
+    """Rare values joined in one group, at each level more of them.
+
+    Question: which values are so rare that they tell who somebody is?
+    Assumes: that it may be told which values are rare. The rarest are joined, until each value and
+    their group have `fewest` records.
+
+    Parameters
+    ----------
+    counts : how many records have each value.
+    fewest : the fewest records of a group at each level, ever more.
+    other : what joined values are called; with several levels, the number stands behind.
+
+    Examples
+    --------
+    >>> merge_rare({"a": 90, "b": 50, "c": 3, "d": 1}, fewest=[4, 60])["c"]
+    ('other (4)', 'other (60)')
+    """
+    if not fewest or fewest[0] <= 1 or any(a >= b for a, b in pairwise(fewest)):
+        raise SchemaError("merge_rare: ever more records are asked for, from 2 on.")
+    names = [other] if len(fewest) == 1 else [f"{other} ({number})" for number in fewest]
+    if taken := [name for name in names if name in counts]:
+        raise SchemaError(f"merge_rare: {len(taken)} values are called like the group.",
+                          hint="choose another name for `other`.")  # fmt: skip
+    levels = [join_rare(counts, *each) for each in zip(fewest, names, strict=True)]
+    return build_hierarchy(
+        {value: tuple(level.get(value, value) for level in levels) for value in sorted(counts)},
+        "merge_rare",
+    )
+
+
+def join_rare(counts: Mapping[str, int], fewest: int, other: str) -> dict[str, str]:
+    """The values that become `other`: the rare ones, and the next rarest until it holds.
+
+    Examples
+    --------
+    >>> join_rare({"a": 9, "b": 5, "c": 1}, 3, "other")
+    {'b': 'other', 'c': 'other'}
+    """
+    rarest_first = sorted((count, value) for value, count in counts.items() if value != other)
+    total = counts.get(other, 0)
+    joined: list[str] = []
+    for count, value in rarest_first:
+        # One that exists already and is too small is filled up as well.
+        if count >= fewest and (total >= fewest or not (total or joined)):
+            break
+        joined.append(value)
+        total += count
+    return dict.fromkeys(sorted(joined), other)
 
 
 def cut(

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.arrays import UNWEIGHTED, AnyIntegers, Codes, Floats, Integers
+from sfumato.kernels.arrays import UNWEIGHTED, AnyIntegers, Codes, Floats, Integers, Mask
 from sfumato.kernels.compiled import compiled, inlined, inner
 
 Kind = Literal["ordered", "equal", "distinct", "entropy", "recursive"]
@@ -246,11 +246,16 @@ def score_parts(
 def keep_rule(codes: AnyIntegers, weights: Integers, rule: int, population: Population) -> bool:
     """Whether records, given as codes and how many have each, keep one of the rules."""
     everyone = np.arange(len(codes)), np.array([0, len(codes)])
-    score = float(score_parts(codes, *everyone, rule, population, weights)[0])
-    limit = float(population.limits[rule])
-    if population.kinds[rule] <= _EQUAL:
-        return score <= limit * (1.0 + ROUNDING)
-    return score >= limit * (1.0 - ROUNDING)
+    scores = score_parts(codes, *everyone, rule, population, weights)
+    kind = _KINDS[int(population.kinds[rule])]
+    return not breaks_rule(scores, ClosenessRule(kind, float(population.limits[rule])))[0]
+
+
+def breaks_rule(scores: Floats, rule: ClosenessRule) -> Mask:
+    """Which scores of parts break a rule."""
+    if rule.kind in DIVERSITY:
+        return scores < rule.limit * (1.0 - ROUNDING)
+    return scores > rule.limit * (1.0 + ROUNDING)
 
 
 @compiled

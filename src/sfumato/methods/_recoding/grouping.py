@@ -79,26 +79,6 @@ def sort_integers(texts: Iterable[str]) -> list[str] | None:
         return None  # its message quotes a cell
 
 
-def join_rare(counts: Mapping[str, int], fewest: int, other: str) -> dict[str, str]:
-    """The values that become `other`: the rare ones, and the next rarest until it holds.
-
-    Examples
-    --------
-    >>> join_rare({"a": 9, "b": 5, "c": 1}, 3, "other")
-    {'b': 'other', 'c': 'other'}
-    """
-    rarest_first = sorted((count, value) for value, count in counts.items() if value != other)
-    total = counts.get(other, 0)
-    joined: list[str] = []
-    for count, value in rarest_first:
-        # One that exists already and is too small is filled up as well.
-        if count >= fewest and (total >= fewest or not (total or joined)):
-            break
-        joined.append(value)
-        total += count
-    return dict.fromkeys(sorted(joined), other)
-
-
 def join_neighbours(
     order: Sequence[str],
     counts: Mapping[str, int],
