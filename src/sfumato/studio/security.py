@@ -30,6 +30,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfumato.errors import PlanError
+from sfumato.studio.paths import Places
 
 Role = Literal["custodian", "checker", "analyst"]
 YOU = "you"
@@ -37,7 +38,8 @@ YOU = "you"
 _SAFE = ("GET", "HEAD")
 SHORTEST_SECRET = 32
 """Characters that the proxy's secret has at least: 16 random bytes, written in hexadecimal."""
-_SECRET_HEADER = "X-Sfumato-Proxy"
+_PROVES = "X-Sfumato-Proxy"
+"""The header in which the proxy sends its secret."""
 LONGEST_FORM = 4 << 20
 """Bytes that a form may have. Uploads have a limit of their own."""
 _RATE, _BURST = 100.0, 400.0
@@ -132,6 +134,18 @@ class Settings:
     most_upload: int = 16 * 10**9
     prefix: str = field(default_factory=lambda: f"/{secrets.token_hex(8)}")
     proxy: Proxy | None = None
+
+    def __post_init__(self) -> None:
+        if not self.places.allowed:
+            raise PlanError(
+                "The folder of the sessions holds every folder that files are opened from.",
+                hint="keep sessions elsewhere: --sessions FOLDER.",
+            )
+
+    @property
+    def places(self) -> Places:
+        """What may be opened and written: never what belongs to a session."""
+        return Places(self.roots, closed=self.folder)
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -234,14 +248,10 @@ class Guard:
     def _examine(self, request: Request) -> Response | None:
         """The refusal, the answer to a token, or None where the request may pass."""
         settings = self._settings
-        if request.headers.get("host", "") not in settings.hosts:
-            return refuse(HTTPStatus.FORBIDDEN, "This address is not served here.")
-        if not self._is_from_here(request):
-            return refuse(HTTPStatus.FORBIDDEN, "Another site sent this request.")
+        if (strange := self._refuse_strange(request)) is not None:
+            return strange
         if not request.url.path.startswith(f"{settings.prefix}/"):
             return self._open(request)
-        if self._is_doubled(request):
-            return refuse(HTTPStatus.BAD_REQUEST, *_DOUBLED)
         user = self._recognise(request)
         if user is None:
             return refuse(HTTPStatus.FORBIDDEN, *_CLOSED[settings.proxy is not None])
@@ -278,6 +288,14 @@ class Guard:
         )
         return answer
 
+    def _refuse_strange(self, request: Request) -> Response | None:
+        """The refusal of what no page of ours sent, before anybody asks who sent it."""
+        if request.headers.get("host", "") not in self._settings.hosts:
+            return refuse(HTTPStatus.FORBIDDEN, "This address is not served here.")
+        if not self._is_from_here(request):
+            return refuse(HTTPStatus.FORBIDDEN, "Another site sent this request.")
+        return refuse(HTTPStatus.BAD_REQUEST, *_DOUBLED) if self._is_doubled(request) else None
+
     def _is_doubled(self, request: Request) -> bool:
         """Whether what only the proxy says is said twice: one of the two may be the browser's.
 
@@ -285,7 +303,7 @@ class Guard:
         would let anybody choose who they are.
         """
         proxy = self._settings.proxy
-        told = () if proxy is None else (proxy.header, _SECRET_HEADER)
+        told = () if proxy is None else (proxy.header, _PROVES)
         return any(len(request.headers.getlist(name)) > 1 for name in told)
 
     def _recognise(self, request: Request) -> User | None:
@@ -293,7 +311,7 @@ class Guard:
         if proxy is None:
             open_door = self._door.is_open(request.cookies.get(self._cookie))
             return User(YOU, "custodian") if open_door else None
-        sent = request.headers.get(_SECRET_HEADER, "")
+        sent = request.headers.get(_PROVES, "")
         if not hmac.compare_digest(sent.encode(), proxy.secret.encode()):
             return None
         name = request.headers.get(proxy.header, "")

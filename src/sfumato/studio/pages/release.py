@@ -23,7 +23,7 @@ from sfumato.studio.approvals import (
     list_approvals,
 )
 from sfumato.studio.forms import list_fields, read_form
-from sfumato.studio.paths import confine
+from sfumato.studio.paths import confine, confine_data
 from sfumato.studio.reproduction import PLAN, Recipe
 from sfumato.studio.security import DOCUMENT_POLICY
 from sfumato.studio.source import DataSource
@@ -70,7 +70,7 @@ async def show(view: View) -> Mapping[str, Any]:
         "custodian": view.user.role == "custodian",
         "recipe": recipe,
         "suggested": recipe.to if not recipe.to.exists() else _suggest_folder(view),
-        "roots": view.studio.settings.roots,
+        "roots": view.studio.settings.places.allowed,
         "written": list(reversed(written)),
         "doing": view.find_latest(*_WORK),
         "extract": view.find_latest("compare_extract"),
@@ -114,13 +114,13 @@ def _make_recipe(
 
 def _suggest_folder(view: View) -> Path:
     """A folder that is not there yet, beside the data where that is allowed."""
-    roots = view.studio.settings.roots
+    beside = view.studio.settings.places.allowed[0]
     stem = re.sub(r"\W+", "-", view.session.source.title.partition(".")[0], flags=re.ASCII)
     stem = stem.strip("-").lower()[:40] or "data"
-    number, path = 1, roots[0] / f"{stem}-release"
+    number, path = 1, beside / f"{stem}-release"
     while path.exists():
         number += 1
-        path = roots[0] / f"{stem}-release-{number}"
+        path = beside / f"{stem}-release-{number}"
     return path
 
 
@@ -208,7 +208,7 @@ async def write(view: View) -> Response:
             "Nobody has approved this plan yet.",
             hint="ask somebody else who may approve to open this page.",
         )
-    target = confine(view.get("to"), view.studio.settings.roots)
+    target = confine(view.get("to"), view.studio.settings.places)
     overwrite = bool(view.get("overwrite"))
     if target.exists() and not overwrite:
         raise ReleaseError(
@@ -234,7 +234,7 @@ async def verify(view: View) -> Response:
 async def sign(view: View) -> Response:
     """Sign a written release with a key of one's own."""
     folder = _find_folder(view, view.get("folder"))
-    key_file = confine(view.get("key_file"), view.studio.settings.roots)
+    key_file = confine(view.get("key_file"), view.studio.settings.places)
     await view.start(
         "sign_written",
         folder=str(folder),
@@ -252,7 +252,7 @@ async def keygen(view: View) -> Response:
     """Make a pair of keys to sign with."""
     if view.get("passphrase") != view.get("repeated"):
         raise PlanError("The two passphrases differ.", hint="write the same twice.")
-    name = confine(view.get("name"), view.studio.settings.roots)
+    name = confine(view.get("name"), view.studio.settings.places)
     outcome = await view.start("make_keys", name=str(name),
                                secrets={"passphrase": view.get("passphrase")})  # fmt: skip
     if outcome.ready:
@@ -269,7 +269,7 @@ def _find_folder(view: View, text: str) -> Path:
     for item in list_written(view.session.folder):
         for known in item["folders"]:
             if known["folder"] == text:
-                return confine(text, view.studio.settings.roots)
+                return confine(text, view.studio.settings.places)
     raise DataError("This session wrote no such release.", hint="choose one from the list.")
 
 
@@ -283,7 +283,7 @@ async def document(view: View) -> Response:
         path = Path(view.query.get("folder", ""))
         if str(path) not in pages:
             raise DataError("There is no such page.")
-        path = confine(str(path), view.studio.settings.roots)
+        path = confine(str(path), view.studio.settings.places)
     else:
         folder = _find_folder(view, view.query.get("folder", ""))
         if name not in _DOCUMENTS:
@@ -316,7 +316,7 @@ def _download(text: str, name: str) -> Response:
 async def look_at_extract(view: View) -> Response:
     """Compare the variables of the next extract with those of this one."""
     _require_custodian(view)
-    file = confine(view.get("file"), view.studio.settings.roots)
+    file = confine_data(view.get("file"), view.studio.settings.places)
     if not file.exists():
         raise DataError("There is no such file.", hint="check the name and the folder.")
     await view.start("compare_extract", file=str(file))
@@ -328,7 +328,7 @@ async def replay(view: View) -> Response:
     """A new session with the next extract, the same plan and the same key."""
     _require_custodian(view)
     _require_plan(view)
-    file = confine(view.get("file"), view.studio.settings.roots)
+    file = confine_data(view.get("file"), view.studio.settings.places)
     if not file.exists():
         raise DataError("There is no such file.", hint="check the name and the folder.")
     old = view.session
