@@ -69,6 +69,39 @@ def test_damaged_files_are_refused(tmp_path: Path, suffix: str) -> None:
     assert raised.value.__suppress_context__
 
 
+@pytest.mark.parametrize("version", [5, 8])
+@pytest.mark.parametrize("letters", [1, 3, 71, 90])
+def test_a_transport_file_that_was_cut_off_never_reads_as_a_shorter_one(
+    tmp_path: Path, version: int, letters: int
+) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    whole, cut = tmp_path / "whole.xpt", tmp_path / "cut.xpt"
+    for records in range(1, 30):
+        texts = [f"{number}".rjust(letters, "x") for number in range(records)]
+        frame = pl.DataFrame({"income": [n / 7 for n in range(records)], "place": texts})
+        pyreadstat.write_xport(frame, whole, file_format_version=version)
+        assert read_table(whole).frame.height == records
+    content = whole.read_bytes()
+    width = 8 + max(map(len, texts))
+    first = content.index(b"OBS") // 80 * 80 + 80
+    unknown = []
+    for size in range(len(content)):
+        cut.write_bytes(content[:size])
+        try:
+            height = read_table(cut).frame.height
+        except DataError as error:
+            assert "SAS transport file" in str(error)
+        else:
+            unknown.append((size, height))
+    # Nothing in a file of version 5 tells it from one that ends between two records and two cards.
+    ends = [first + 80 * card for card in range((len(content) - first) // 80)]
+    assert unknown == [
+        (size, (size - first) // width)
+        for size in ends
+        if version == 5 and (size - first) % width == 0
+    ]
+
+
 def test_columnar_schema_is_kept(tmp_path: Path) -> None:
     frame = pl.DataFrame(
         {"c": ["a", "b"], "e": ["x", "y"], "u": [1, 2], "n": [1.0, float("nan")]},
