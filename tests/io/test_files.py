@@ -85,7 +85,7 @@ def test_a_transport_file_that_was_cut_off_never_reads_as_a_shorter_one(
     width = 8 + max(map(len, texts))
     first = content.index(b"OBS") // 80 * 80 + 80
     unknown = []
-    for size in range(len(content)):
+    for size in sorted({*range(0, len(content), 16), *range(len(content) - 100, len(content))}):
         cut.write_bytes(content[:size])
         try:
             height = read_table(cut).frame.height

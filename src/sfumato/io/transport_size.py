@@ -43,8 +43,10 @@ def require_whole_transport(path: Path) -> None:
 
 
 def _read_headers(path: Path, file: IO[bytes]) -> tuple[int, int | None]:
-    """The bytes of a record, and how many records there are where that is told; the file stands
-    where the first begins."""
+    """The bytes of a record, and how many records there are, where that is told.
+
+    The file then stands where the first record begins.
+    """
     width = described_by = 0
     for _ in range(_MOST_CARDS):
         card = file.read(_CARD)
