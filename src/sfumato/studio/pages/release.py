@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,15 @@ from sfumato.plan import PARTIES, Plan, Writing
 from sfumato.storage.contents import CODEBOOK, CUSTODY, REPORT, is_plain_file
 from sfumato.studio.approvals import (
     CLAIM,
+    Approval,
+    Subject,
+    WriteOptions,
     add_approval,
     compute_subject,
     judge_approvals,
+    keep_options,
     list_approvals,
+    read_options,
 )
 from sfumato.studio.forms import list_fields, read_form
 from sfumato.studio.paths import confine, confine_data
@@ -48,7 +55,7 @@ async def show(view: View) -> Mapping[str, Any]:
     if session.state.source is None or view.plan is None:
         return {"plan": None, "open": session.state.source is not None}
     plan = view.plan
-    approvals = list_approvals(session)
+    approvals, subject = list_approvals(session), await _find_subject(view)
     written = list_written(session.folder)
     recipe = _make_recipe(view, plan, written)
     fields = list_fields(_WRITING, list_settings(plan.release))
@@ -63,8 +70,10 @@ async def show(view: View) -> Mapping[str, Any]:
         "beaten": _list_beaten(attacked),
         "tiers": list(plan.tiers),
         "approvals": approvals,
-        "subject": compute_subject(session),
-        "judged": judge_approvals(session, approvals),
+        "subject": subject,
+        "judged": judge_approvals(subject, approvals),
+        "describe_void": partial(_describe_void, subject),
+        "options": read_options(session),
         "alone": is_alone(view),
         "own": view.user.name in session.authors,
         "custodian": view.user.role == "custodian",
@@ -101,6 +110,16 @@ def _list_beaten(attacked: Outcome) -> list[dict[str, str]]:
     return [{"measure": measure, "title": title} for measure, title in beaten.items()]
 
 
+async def _find_subject(view: View) -> Subject:
+    """What an approval is about: of a database what the worker process has read from it."""
+    session = view.session
+    if session.source.in_files:
+        # Other pages must not wait while a large file is digested.
+        return await asyncio.to_thread(compute_subject, session)
+    read = await view.ask("digest_records")
+    return compute_subject(session, str(read.value) if read.ready else "")
+
+
 def _make_recipe(
     view: View, plan: Plan, written: list[dict[str, Any]], to: Path | None = None
 ) -> Recipe:
@@ -109,7 +128,7 @@ def _make_recipe(
     if to is None:
         to = Path(last["to"]) if last else _suggest_folder(view)
     return Recipe(source=session.source, plan=plan, key=session.folder / KEY, to=to,
-                  ledger=last["ledger"] if last else True)  # fmt: skip
+                  ledger=last["ledger"] if last else read_options(session).ledger)  # fmt: skip
 
 
 def _suggest_folder(view: View) -> Path:
@@ -183,13 +202,38 @@ async def approve(view: View) -> None:
     """Keep what a second person says."""
     _require_plan(view)
     decision = view.get("decision")
-    if view.get("subject") != compute_subject(view.session):
+    subject = await _find_subject(view)
+    if view.get("subject") != subject.digest:
         raise PlanError(
             "The plan or the data changed while you were reading.", hint="look at it again."
         )
-    add_approval(view.session, view.user, decision, name=view.get("name"),
+    add_approval(view.session, view.user, decision, subject=subject, name=view.get("name"),
                  comment=view.get("comment"), alone=is_alone(view))  # fmt: skip
     view.flash(say(f"release.said.{decision}"), tone="bad" if decision == "reject" else "good")
+
+
+@page.action("choose")
+async def choose(view: View) -> Response:
+    """Keep how the release is written, for who approves it."""
+    _require_custodian(view)
+    _keep_options(view)
+    return view.go("release#write")
+
+
+def _keep_options(view: View) -> WriteOptions:
+    options = WriteOptions(overwrite=bool(view.get("overwrite")), ledger=not view.get("no_ledger"))
+    if options != read_options(view.session):
+        keep_options(view.session, options)
+        view.session.note(say("release.chosen"), by=view.user.name)
+    return options
+
+
+def _describe_void(subject: Subject, approval: Approval) -> str:
+    """Why what somebody said no longer counts; empty where it does."""
+    parts = ", ".join(
+        say(f"release.part.{name}") for name in subject.list_changes(approval.subject)
+    )
+    return say("release.void", changes=parts) if parts else ""
 
 
 @page.action("write")
@@ -200,25 +244,28 @@ async def write(view: View) -> Response:
         # Words that were typed and not kept belong to the release that is asked for.
         _keep_words(view)
     _require_plan(view)
-    judged = judge_approvals(view.session, list_approvals(view.session))
+    options, approvals = _keep_options(view), list_approvals(view.session)
+    subject = await _find_subject(view)
+    judged = judge_approvals(subject, approvals)
     if judged == "reject":
         raise PlanError("This plan was rejected.", hint="change it, or let it be approved.")
     if judged is None and not is_alone(view):
+        approved = [item for item in approvals if item.decision == "approve"]
+        void = _describe_void(subject, approved[-1]) if approved else ""
         raise PlanError(
-            "Nobody has approved this plan yet.",
+            f"The approval {void}." if void else "Nobody has approved this plan yet.",
             hint="ask somebody else who may approve to open this page.",
         )
     target = confine(view.get("to"), view.studio.settings.places)
-    overwrite = bool(view.get("overwrite"))
-    if target.exists() and not overwrite:
+    if target.exists() and not options.overwrite:
         raise ReleaseError(
             f"'{target}' exists already.", hint="choose another folder, or tick 'replace'."
         )
     stand = "not approved by anybody" if judged is None else "approved"
     stand += f" in a name {CLAIM}" if judged is not None and is_alone(view) else ""
     view.session.note(f"writing to '{target}' begun; the plan is {stand}", by=view.user.name)
-    await view.start("write_release", to=str(target), overwrite=overwrite,
-                     ledger=not view.get("no_ledger"), **_name_actor(view))  # fmt: skip
+    await view.start("write_release", to=str(target), approved=subject.data,
+                     overwrite=options.overwrite, ledger=options.ledger, **_name_actor(view))  # fmt: skip
     return view.go("release#written")
 
 
