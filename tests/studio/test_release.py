@@ -276,13 +276,13 @@ def test_nobody_approves_their_own_work_behind_a_proxy(cohort, tmp_path):
     session = begin(tmp_path / "sessions", DataSource(where=str(cohort), title="cohort.csv"))
     seen = compute_subject(session)
     with pytest.raises(PlanError, match="your own work"):
-        add_approval(session, User("you", "custodian"), "approve", subject=seen, name="Ben", comment="",
-                     alone=False)  # fmt: skip
+        add_approval(session, User("you", "custodian"), "approve", subject=seen, name="Ben",
+                     comment="", alone=False)  # fmt: skip
     session.change("k", by="eve", plan=PLAN.replace("k.min = 2", "k.min = 3"))
     session.undo(by="you")
     with pytest.raises(PlanError, match="your own work"):  # decided once, and undone since
-        add_approval(session, User("eve", "custodian"), "reject", subject=seen, name="", comment="no",
-                     alone=False)  # fmt: skip
+        add_approval(session, User("eve", "custodian"), "reject", subject=seen, name="",
+                     comment="no", alone=False)  # fmt: skip
     ben = User("ben", "checker")
     assert (
         add_approval(

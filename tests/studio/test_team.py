@@ -200,6 +200,16 @@ def test_a_second_custodian_approves_and_does_nothing_else(trusting):
     assert "Only the custodian does this" in page
     assert not to.exists()
     assert "This plan is approved." in say("you", "approve")
+    # What is chosen afterwards was not approved, and is not written.
+    chosen = {"to": str(to), "overwrite": "1"}
+    trusting.post(f"{session}/release/write", chosen, headers=told("ada"))
+    page = trusting.get(f"{session}/release", headers=told("ada")).text
+    assert "The approval no longer counts; changed since: how the release is written." in page
+    assert "An earlier release in the folder: replaced." in page
+    assert not to.exists()
+    trusting.post(f"{session}/release/choose", {"to": str(to)}, headers=told("ada"))
+    page = trusting.get(f"{session}/release", headers=told("ada")).text
+    assert "This plan is approved." in page
     assert "This plan is rejected." in say("bob", "reject")
     # Their own session is theirs, and an analyst sees neither.
     own = begin(trusting, "you")

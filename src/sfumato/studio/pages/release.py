@@ -265,7 +265,8 @@ async def write(view: View) -> Response:
     stand += f" in a name {CLAIM}" if judged is not None and is_alone(view) else ""
     view.session.note(f"writing to '{target}' begun; the plan is {stand}", by=view.user.name)
     await view.start("write_release", to=str(target), approved=subject.data,
-                     overwrite=options.overwrite, ledger=options.ledger, **_name_actor(view))  # fmt: skip
+                     overwrite=options.overwrite, ledger=options.ledger,
+                     **_name_actor(view))  # fmt: skip
     return view.go("release#written")
 
 
