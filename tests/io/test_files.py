@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from datetime import date, datetime
@@ -18,7 +19,7 @@ import xlsxwriter  # type: ignore[import-untyped]  # it has no stubs
 from polars.testing import assert_frame_equal
 
 from sfumato.errors import DataError
-from sfumato.io import Reading, Source, choose_suffix, read_table, write_table
+from sfumato.io import Reading, Source, choose_suffix, read_table, room, write_table
 from sfumato.io.source import load_library
 
 FRAME = pl.DataFrame(
@@ -67,6 +68,74 @@ def test_damaged_files_are_refused(tmp_path: Path, suffix: str) -> None:
         read_table(path)
     assert "secret" not in str(raised.value)
     assert raised.value.__suppress_context__
+
+
+@pytest.mark.parametrize("version", [5, 8])
+@pytest.mark.parametrize("letters", [1, 3, 71, 90])
+def test_a_transport_file_that_was_cut_off_never_reads_as_a_shorter_one(
+    tmp_path: Path, version: int, letters: int
+) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    whole, cut = tmp_path / "whole.xpt", tmp_path / "cut.xpt"
+    for records in range(1, 30):
+        texts = [f"{number}".rjust(letters, "x") for number in range(records)]
+        frame = pl.DataFrame({"income": [n / 7 for n in range(records)], "place": texts})
+        pyreadstat.write_xport(frame, whole, file_format_version=version)
+        assert read_table(whole).frame.height == records
+    content = whole.read_bytes()
+    width = 8 + max(map(len, texts))
+    first = content.index(b"OBS") // 80 * 80 + 80
+    unknown = []
+    for size in sorted({*range(0, len(content), 16), *range(len(content) - 100, len(content))}):
+        cut.write_bytes(content[:size])
+        try:
+            height = read_table(cut).frame.height
+        except DataError as error:
+            assert "SAS transport file" in str(error)
+        else:
+            unknown.append((size, height))
+    # Nothing in a file of version 5 tells it from one that ends between two records and two cards.
+    ends = [first + 80 * card for card in range((len(content) - first) // 80)]
+    assert unknown == [
+        (size, (size - first) // width)
+        for size in ends
+        if version == 5 and (size - first) % width == 0
+    ]
+
+
+def test_a_packed_text_that_unpacks_to_far_more_than_a_table_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv.gz"
+    with gzip.open(path, "wb") as file:
+        file.write(b"a\n")
+        for _ in range(70):
+            file.write(b"1\n" * (1 << 19))
+    assert path.stat().st_size * room.MOST_UNPACKED < room.UNPACKED_FREELY
+    with pytest.raises(DataError, match="unpacks to far more"):
+        read_table(path)
+
+
+def test_a_packed_text_that_repeats_itself_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(b"a\n" + b"1\n" * 3_000_000))
+    assert path.stat().st_size * room.MOST_UNPACKED < 6_000_000
+    assert read_table(path).frame.height == 3_000_000
+
+
+@pytest.mark.parametrize(("text", "cell"), [("x" * 200_000, 16), (None, 8)])
+def test_a_parquet_file_larger_than_memory_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, cell: int
+) -> None:
+    """Long texts packed well, and few bytes that say many records."""
+    path, records = tmp_path / "x.parquet", 1_000 if text else 4_000_000
+    values = [f"{text}{number}" for number in range(records)] if text else [1] * records
+    pl.DataFrame({"a": values, "b": 0}).write_parquet(path, compression="zstd")
+    assert path.stat().st_size < 1 << 20
+    monkeypatch.setattr(room, "get_memory", lambda: records * (cell + 4) - 1)
+    monkeypatch.setattr(pl, "scan_parquet", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(DataError, match="more than the memory"):
+        read_table(path) if text else read_table(path, columns=["a", "b"])
+    monkeypatch.undo()
+    assert read_table(path, columns=["b"]).frame.height == records
 
 
 def test_columnar_schema_is_kept(tmp_path: Path) -> None:

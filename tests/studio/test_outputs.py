@@ -11,6 +11,8 @@ from tests.studio.test_release import begin, get_work, press, wait_for
 
 import sfumato as sf
 from sfumato.errors import PlanError
+from sfumato.outputs.log import Log
+from sfumato.outputs.rules import Rules
 from sfumato.studio.output_decisions import decide, list_outputs, zip_approved
 from sfumato.studio.output_forms import get_kind, list_kinds, list_output_fields, read_output_form
 from sfumato.studio.security import User
@@ -90,6 +92,31 @@ def test_nobody_checks_their_own_outputs_behind_a_proxy(session):
         decide(session, YOU, 1, "approve", reason="fine", alone=False)
     decide(session, User("bob", "checker"), 1, "approve", reason="fine", alone=False)
     assert list_outputs(session)[0]["decided"].by == "bob"
+
+
+def test_linked_tables_keep_the_house_rules_of_their_profile(tmp_path):
+    (tmp_path / "tables").mkdir()
+    people = sf.datasets.cohort(300).select("sex", "region").with_row_index("person")
+    people.write_csv(tmp_path / "tables" / "people.csv")
+    people.select("person", again="sex").write_csv(tmp_path / "tables" / "visits.csv")
+    plan = """
+profile = "opensafely"
+person = "people.person"
+[keys]
+"visits.person" = "people.person"
+[tables.people.columns]
+sex = "quasi"
+region = "quasi"
+[tables.visits.columns]
+again = "quasi"
+"""
+    source = DataSource(where=str(tmp_path / "tables"), title="tables", linked=True)
+    session = begin(tmp_path / "sessions", source, plan)
+    make_output(get_work(session), kind="crosstab", of="", table="people",
+                settings={"rows": ["sex"]})  # fmt: skip
+    kept = Log(session.folder / "outputs").rules
+    assert kept == Rules.from_profile("opensafely")
+    assert kept != Rules()
 
 
 def test_a_figure_is_made_and_approved_in_a_browser(tab, studio):

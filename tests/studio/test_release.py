@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -18,11 +19,19 @@ from typer.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli.app import app
-from sfumato.errors import PlanError
+from sfumato.data import Dataset
+from sfumato.errors import PlanError, ReleaseError
 from sfumato.storage import writing
 from sfumato.storage.contents import TRAIL_FILE, digest_files
 from sfumato.storage.verifying import is_intact, verify_release
-from sfumato.studio.approvals import add_approval, judge_approvals, list_approvals
+from sfumato.studio.approvals import (
+    WriteOptions,
+    add_approval,
+    compute_subject,
+    judge_approvals,
+    keep_options,
+    list_approvals,
+)
 from sfumato.studio.reproduction import Recipe
 from sfumato.studio.security import User
 from sfumato.studio.session import Session, Sessions
@@ -30,6 +39,7 @@ from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import KEY, Work
 from sfumato.studio.tasks.release import (
     compare_extract,
+    digest_records,
     list_written,
     make_keys,
     sign_written,
@@ -94,7 +104,7 @@ def get_work(session: Session) -> Work:
 
 
 def write(session: Session, to: Path, **options: Any) -> dict[str, Any]:
-    chosen = {"overwrite": False, "ledger": False, **options}
+    chosen = {"approved": "", "overwrite": False, "ledger": False, **options}
     answer: dict[str, Any] = write_release(get_work(session), to=str(to), **chosen, **ACTOR)
     return answer
 
@@ -210,30 +220,77 @@ def test_two_people_sign_and_the_passphrase_is_nowhere(cohort, tmp_path):
 def test_an_approval_is_void_as_soon_as_the_plan_changes(cohort, tmp_path):
     session = begin(tmp_path / "sessions", DataSource(where=str(cohort), title="cohort.csv"))
     you = User("you", "custodian")
-    add_approval(session, you, "approve", name="Ben", comment="", alone=True)
-    assert judge_approvals(session, list_approvals(session)) == "approve"
+    seen = compute_subject(session)
+    add_approval(session, you, "approve", subject=seen, name="Ben", comment="", alone=True)
+    assert judge(session) == "approve"
     assert "in the name of 'Ben', typed on one's own machine" in session.read_audit()[-1]["what"]
     session.change("k", by="you", plan=PLAN.replace("k.min = 2", "k.min = 3"))
-    assert judge_approvals(session, list_approvals(session)) is None
+    assert judge(session) is None
     session.undo(by="you")
-    assert judge_approvals(session, list_approvals(session)) == "approve"
-    cohort.write_text(cohort.read_text() + "\n")  # the data changed, too
-    assert judge_approvals(session, list_approvals(session)) is None
+    assert judge(session) == "approve"
+    keep_options(session, WriteOptions(overwrite=True))
+    assert judge(session) is None
+    assert compute_subject(session).list_changes(seen) == ["writing"]
+    keep_options(session, WriteOptions(ledger=False))
+    assert judge(session) is None
+    keep_options(session, WriteOptions())
+    assert judge(session) == "approve"
+    # The data changed, and neither their size nor their time tells.
+    text, times = cohort.read_text(), cohort.stat()
+    cohort.write_text(text.replace("female", "femald", 1))
+    os.utime(cohort, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert cohort.stat().st_size == times.st_size
+    assert judge(session) is None
+    assert compute_subject(session).list_changes(seen) == ["data"]
+    with pytest.raises(ReleaseError, match="changed since somebody looked"):
+        write(session, tmp_path / "out", approved=seen.data)
+    assert not (tmp_path / "out").exists()
+    cohort.write_text(text)  # as it was, at another time
+    assert judge(session) == "approve"
+    assert write(session, tmp_path / "out", approved=seen.data) == {"refused": False}
+
+
+def judge(session: Session) -> str | None:
+    return judge_approvals(compute_subject(session), list_approvals(session))
+
+
+def test_of_a_database_what_was_read_is_approved(cohort, tmp_path, monkeypatch):
+    address = "postgresql://ada@server/cohort"
+    session = begin(tmp_path / "sessions", DataSource(where=address, title="cohort", table="t"))
+    held = sf.read(cohort)
+    monkeypatch.setattr(Workshop, "read", lambda *_: held)
+    with pytest.raises(PlanError, match="not read yet"):
+        add_approval(session, User("you", "custodian"), "approve", subject=compute_subject(session),
+                     name="Ben", comment="", alone=True)  # fmt: skip
+    seen = compute_subject(session, digest_records(get_work(session)))
+    held = sf.read(cohort)  # once more, the same
+    assert compute_subject(session, digest_records(get_work(session))) == seen
+    held = Dataset(held.frame.head(499), held.schema)
+    later = compute_subject(session, digest_records(get_work(session)))
+    assert later.list_changes(seen) == ["data"]
+    with pytest.raises(ReleaseError, match="changed since somebody looked"):
+        write(session, tmp_path / "out", approved=seen.data)
 
 
 def test_nobody_approves_their_own_work_behind_a_proxy(cohort, tmp_path):
     session = begin(tmp_path / "sessions", DataSource(where=str(cohort), title="cohort.csv"))
+    seen = compute_subject(session)
     with pytest.raises(PlanError, match="your own work"):
-        add_approval(session, User("you", "custodian"), "approve", name="Ben", comment="",
-                     alone=False)  # fmt: skip
+        add_approval(session, User("you", "custodian"), "approve", subject=seen, name="Ben",
+                     comment="", alone=False)  # fmt: skip
     session.change("k", by="eve", plan=PLAN.replace("k.min = 2", "k.min = 3"))
     session.undo(by="you")
     with pytest.raises(PlanError, match="your own work"):  # decided once, and undone since
-        add_approval(session, User("eve", "custodian"), "reject", name="", comment="no",
-                     alone=False)  # fmt: skip
+        add_approval(session, User("eve", "custodian"), "reject", subject=seen, name="",
+                     comment="no", alone=False)  # fmt: skip
     ben = User("ben", "checker")
-    assert add_approval(session, ben, "reject", name="", comment="why?", alone=False).name == "ben"
-    assert judge_approvals(session, list_approvals(session)) == "reject"
+    assert (
+        add_approval(
+            session, ben, "reject", subject=seen, name="", comment="why?", alone=False
+        ).name
+        == "ben"
+    )
+    assert judge(session) == "reject"
 
 
 def test_the_next_extract_is_compared_before_anything_begins(cohort, tmp_path):
@@ -309,7 +366,7 @@ def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     tab.get_by_text("name as typed, not proven").wait_for()
     tab.get_by_label("Who gets the release").fill("Institute")
     press(tab, "Save these details")
-    tab.get_by_text("no longer counts: the plan or the data have changed since").wait_for()
+    tab.get_by_text("no longer counts; changed since: the plan").wait_for()
     to = studio.root / "browser" / "out"
     (studio.root / "browser").mkdir()
     tab.get_by_label("Folder to write to", exact=True).fill("out")

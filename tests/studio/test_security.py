@@ -8,9 +8,10 @@ import time
 import pytest
 from tests.studio.visitor import start_studio, stop_studio
 
-from sfumato.errors import DataError
-from sfumato.studio.paths import clean_name, confine
-from sfumato.studio.security import Bucket, Door
+from sfumato.errors import DataError, PlanError
+from sfumato.studio.paths import Places, clean_name, confine, confine_data
+from sfumato.studio.picker import find_start, list_folder
+from sfumato.studio.security import Bucket, Door, Settings
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - as in a container
 
@@ -113,12 +114,46 @@ def test_paths_are_confined(tmp_path):
     outside.mkdir()
     (inside / "file.csv").write_text("a\n1\n")
     (inside / "link").symlink_to(outside)
-    assert confine("file.csv", [inside]) == inside / "file.csv"
-    assert confine(str(inside / "." / "file.csv"), [inside]) == inside / "file.csv"
+    places = Places((inside,))
+    assert confine("file.csv", places) == inside / "file.csv"
+    assert confine(str(inside / "." / "file.csv"), places) == inside / "file.csv"
     for text in ("../out", str(outside), "link/x", "/etc/passwd", "a\0b", "", "\n", "in/../../out"):
         with pytest.raises(DataError) as caught:
-            confine(text, [inside])
+            confine(text, places)
         assert "passwd" not in str(caught.value)
+
+
+def test_sessions_are_open_to_nobody_even_below_an_open_folder(tmp_path):
+    """As where the studio is started in the home folder, which its sessions lie below, too."""
+    own = tmp_path / "data" / "sessions"
+    (own / "0123456789ab").mkdir(parents=True)
+    (own / "0123456789ab" / "upload.csv").write_text("a\n1\n")
+    (own.parent / "mine.csv").write_text("a\n1\n")
+    for link, to in {"in": own, "further": own / "0123456789ab"}.items():
+        (own.parent / link).symlink_to(to)
+    tables = own.parent / "tables"
+    tables.mkdir()
+    (tables / "theirs.csv").symlink_to(own / "0123456789ab" / "upload.csv")
+    places = Settings(folder=own.parent / "in", roots=(own.parent,)).places
+    assert [entry.name for entry in list_folder("", places).entries] == ["tables", "mine.csv"]
+    assert confine_data("mine.csv", places).is_file()
+    for text in ("sessions", "sessions/0123456789ab", "sessions/0123456789ab/upload.csv", "in",
+                 "tables/theirs.csv", "further/upload.csv", "tables/../sessions/new"):  # fmt: skip
+        with pytest.raises(DataError, match="not open to the studio"):
+            confine(text, places)
+        assert find_start(text, places) == ""
+    with pytest.raises(DataError, match="a link to a place"):
+        confine_data("tables", places)
+
+
+def test_what_holds_only_sessions_is_no_folder_to_open_files_from(tmp_path):
+    own = tmp_path / "sessions"
+    (own / "below").mkdir(parents=True)
+    for roots in ((own,), (own / "below",)):
+        with pytest.raises(PlanError, match="folder of the sessions"):
+            Settings(folder=own, roots=roots)
+    both = Settings(folder=own, roots=(own / "below", tmp_path)).places
+    assert [entry.name for entry in list_folder("", both).entries] == []
 
 
 @pytest.mark.parametrize(

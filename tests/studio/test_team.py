@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import socket
 from pathlib import Path
@@ -9,11 +10,12 @@ from urllib.parse import urlencode
 
 import pytest
 from tests.studio.visitor import RunningStudio, start_studio, stop_studio
+from tests.waiting import PATIENCE
 
 from sfumato.cli.studio import read_proxy
 from sfumato.errors import PlanError
 
-SECRET = "a secret of the proxy"  # noqa: S105 - of a test
+SECRET = "a secret of the proxy and of nobody else"  # noqa: S105 - of a test
 HOST = "studio.example.org"
 
 
@@ -26,8 +28,13 @@ def find_free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def write_secret(folder: Path, text: str, mode: int = 0o600) -> None:
+    (folder / "secret").write_text(text)
+    (folder / "secret").chmod(mode)
+
+
 def start_team(folder: Path, line: str = "") -> RunningStudio:
-    (folder / "secret").write_text(f"{SECRET}\n")
+    write_secret(folder, f"{SECRET}\n")
     (folder / "team.toml").write_text(
         f'hosts = ["{HOST}"]\nsecret_file = "secret"\n{line}\n{USERS}'
     )
@@ -70,6 +77,55 @@ def test_only_the_proxy_is_heard(team):
     assert team.get("/", headers={"Host": HOST}).status == 403
     assert team.get("/", headers=told("mallory")).status == 403
     assert team.get("/?token=x", headers=told("mallory")).status == 403
+
+
+@pytest.mark.parametrize("doubled", ["X-Forwarded-User", "X-Sfumato-Proxy"])
+@pytest.mark.parametrize("first", ["mine", "theirs"])
+def test_a_proxy_that_adds_its_headers_to_those_of_a_browser_serves_nobody(team, doubled, first):
+    made_up = {"X-Forwarded-User": "ada", "X-Sfumato-Proxy": "guessed"}[doubled]
+    values = [made_up, told("bob")[doubled]]
+    connection = http.client.HTTPConnection(team.host, timeout=PATIENCE)
+    connection.putrequest("GET", "/", skip_host=True)
+    for name, value in told("bob").items():
+        if name != doubled:
+            connection.putheader(name, value)
+    for value in values if first == "theirs" else values[::-1]:
+        connection.putheader(doubled.lower() if value == made_up else doubled, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    assert answer.status == 400
+    assert "says twice" in text
+    assert "guessed" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "what"),
+    [
+        ("", 0o600, "fewer than 32"),
+        (" " * 40, 0o600, "fewer than 32"),
+        (SECRET[:31], 0o600, "fewer than 32"),
+        (SECRET, 0o604, "Everybody"),
+        (SECRET, 0o602, "Everybody"),
+    ],
+)
+def test_a_secret_that_is_none_does_not_start_a_studio(tmp_path, text, mode, what):
+    write_secret(tmp_path, text, mode)
+    (tmp_path / "team.toml").write_text(f'hosts = ["h"]\nsecret_file = "secret"\n{USERS}')
+    with pytest.raises(PlanError, match=what) as refused:
+        read_proxy(tmp_path / "team.toml")
+    assert SECRET[:31] not in str(refused.value)
+
+
+def test_a_user_has_a_name(tmp_path):
+    write_secret(tmp_path, SECRET, 0o640)  # those of its group may read it
+    team = f'hosts = ["h"]\nsecret_file = "secret"\n{USERS}'
+    (tmp_path / "team.toml").write_text(team)
+    assert read_proxy(tmp_path / "team.toml").secret == SECRET
+    (tmp_path / "team.toml").write_text(f'{team}"" = "custodian"\n')
+    with pytest.raises(PlanError, match="no name"):
+        read_proxy(tmp_path / "team.toml")
 
 
 def test_two_custodians_do_not_see_each_other(team):
@@ -144,6 +200,16 @@ def test_a_second_custodian_approves_and_does_nothing_else(trusting):
     assert "Only the custodian does this" in page
     assert not to.exists()
     assert "This plan is approved." in say("you", "approve")
+    # What is chosen afterwards was not approved, and is not written.
+    chosen = {"to": str(to), "overwrite": "1"}
+    trusting.post(f"{session}/release/write", chosen, headers=told("ada"))
+    page = trusting.get(f"{session}/release", headers=told("ada")).text
+    assert "The approval no longer counts; changed since: how the release is written." in page
+    assert "An earlier release in the folder: replaced." in page
+    assert not to.exists()
+    trusting.post(f"{session}/release/choose", {"to": str(to)}, headers=told("ada"))
+    page = trusting.get(f"{session}/release", headers=told("ada")).text
+    assert "This plan is approved." in page
     assert "This plan is rejected." in say("bob", "reject")
     # Their own session is theirs, and an analyst sees neither.
     own = begin(trusting, "you")
@@ -155,7 +221,7 @@ def test_a_second_custodian_approves_and_does_nothing_else(trusting):
 
 @pytest.mark.parametrize("line", ['custodians_approve = "yes"', "", "users = 3"])
 def test_a_file_that_says_nothing_clear_is_refused(tmp_path, line):
-    (tmp_path / "secret").write_text("s")
+    write_secret(tmp_path, SECRET)
     roles = '[users]\nada = "owner"\n' if not line else "" if "users" in line else USERS
     (tmp_path / "team.toml").write_text(f'hosts = ["h"]\nsecret_file = "secret"\n{line}\n{roles}')
     with pytest.raises(PlanError, match="does not say how"):

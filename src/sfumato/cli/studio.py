@@ -122,13 +122,13 @@ def find_sessions() -> Path:
 
 def read_proxy(path: Path) -> Proxy:
     """The settings of a studio for a team."""
-    from sfumato.studio.security import Proxy
+    from sfumato.studio.security import Proxy, read_secret
 
     try:
         raw: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
         return Proxy(
             hosts=tuple(raw["hosts"]),
-            secret=Path(path.parent, raw["secret_file"]).read_text("utf-8").strip(),
+            secret=read_secret(Path(path.parent, raw["secret_file"])),
             header=raw.get("header", "X-Forwarded-User"),
             users=_require_roles(raw["users"]),
             custodians_approve=_require_switch(raw.get("custodians_approve", False)),

@@ -28,6 +28,12 @@ GROUP = 262_144
 """Records that are written as one group, on every machine."""
 
 
+_CELL_BYTES = {"BOOLEAN": 1 / 8, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8}
+"""Of memory, for a cell of each physical type of a Parquet file."""
+_SMALL_BYTES = {"INT_8": 1, "UINT_8": 1, "INT_16": 2, "UINT_16": 2}
+_WIDEST = 16
+
+
 def read_columnar(
     path: Path,
     *,
@@ -56,13 +62,41 @@ def read_columnar(
 
 def _read_parquet(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
     metadata = parquet.read_metadata(path)
-    variables = metadata.num_columns if columns is None else len(columns)
-    require_room(path, records=metadata.num_rows, variables=variables, bytes_per_cell=1)
+    _require_room_for_parquet(path, metadata, columns)
     lazy = pl.scan_parquet(path, glob=False)
     if columns is not None:
         require_present(lazy.collect_schema().names(), columns)
         lazy = lazy.select(columns)
     return lazy.collect()
+
+
+def _require_room_for_parquet(
+    path: Path, metadata: parquet.FileMetaData, columns: Sequence[str] | None
+) -> None:
+    """Refuse a file that says it has more cells, or unpacks to more bytes, than memory holds."""
+    leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    chosen = [
+        number
+        for number, leaf in enumerate(leaves)
+        if columns is None or leaf.path.partition(".")[0] in columns
+    ]
+    width = sum(_measure_cell(leaves[number]) for number in chosen)
+    unpacked = sum(
+        metadata.row_group(group).column(number).total_uncompressed_size
+        for group in range(metadata.num_row_groups)
+        for number in chosen
+    )
+    # A column that repeats one value has few bytes and many cells; long texts have many bytes.
+    needed = max(metadata.num_rows * width, unpacked)
+    cells = metadata.num_rows * len(chosen)
+    if cells:
+        require_room(path, records=metadata.num_rows, variables=len(chosen),
+                     bytes_per_cell=needed / cells)  # fmt: skip
+
+
+def _measure_cell(leaf: parquet.ColumnSchema) -> float:
+    small = _SMALL_BYTES.get(leaf.converted_type)
+    return small or _CELL_BYTES.get(leaf.physical_type, _WIDEST)
 
 
 def _read_arrow(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:

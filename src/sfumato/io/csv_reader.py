@@ -31,6 +31,7 @@ from sfumato.io.csv_dialect import (
 from sfumato.io.csv_types import TOKENS, CellFormat, TextColumn, add_batch, detect_decimal_sign
 from sfumato.io.declared_types import check_declared_types, require_present
 from sfumato.io.formulas import unescape, unescape_name
+from sfumato.io.room import bound_unpacked
 from sfumato.io.source import Progress, Source, SourceTable
 
 if TYPE_CHECKING:
@@ -50,6 +51,24 @@ _MOST_NAMED = 30
 """Variables that a note names."""
 
 
+class _BoundedGzip(gzip.GzipFile):
+    """A packed file that does not unpack to far more than a table does."""
+
+    def __init__(self, path: Path, raw: IO[bytes]) -> None:
+        super().__init__(fileobj=raw, mode="rb")
+        self._path = path
+        self._bound = bound_unpacked(path.stat().st_size)
+
+    def read(self, size: int | None = -1) -> bytes:
+        block = super().read(size)
+        if self.tell() > self._bound:
+            raise DataError(
+                f"'{self._path.name}' unpacks to far more than a table does.",
+                hint="it may be made to exhaust the memory; if it is not, unpack it yourself.",
+            )
+        return block
+
+
 @contextmanager
 def open_bytes(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """The file's bytes (unpacked) and the raw file, whose position tells the progress."""
@@ -57,7 +76,7 @@ def open_bytes(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         if path.suffix.lower() != ".gz":
             yield raw, raw
             return
-        with gzip.open(raw) as unpacked:
+        with _BoundedGzip(path, raw) as unpacked:
             try:
                 yield unpacked, raw  # type: ignore[misc]  # GzipFile is a file of bytes in all but name
             except (gzip.BadGzipFile, EOFError, zlib.error):

@@ -7,11 +7,26 @@ from pathlib import Path
 
 from sfumato.errors import DataError
 
+MOST_UNPACKED = 300
+"""How many times larger than packed a file may be; tables of text and sheets reach 50."""
+UNPACKED_FREELY = 64 << 20
+"""Bytes below which that does not matter."""
 _UNKNOWN = 16 << 30  # bytes, where the system does not tell
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
-def require_room(path: Path, *, records: int, variables: int, bytes_per_cell: int) -> None:
+def bound_unpacked(packed: int) -> int:
+    """The bytes that a file of so many may unpack to; what is more was made to do harm.
+
+    Examples
+    --------
+    >>> bound_unpacked(1_000) >> 20, bound_unpacked(1_000_000)
+    (64, 300000000)
+    """
+    return max(UNPACKED_FREELY, MOST_UNPACKED * packed)
+
+
+def require_room(path: Path, *, records: int, variables: int, bytes_per_cell: float) -> None:
     """Refuse a file whose table would not fit into memory.
 
     A few hundred bytes can say that a table has billions of cells. The libraries that read such

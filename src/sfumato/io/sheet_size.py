@@ -17,14 +17,12 @@ from xml.parsers import expat
 
 from sfumato.errors import DataError
 from sfumato.io.damage import refuse_damage
-from sfumato.io.room import require_room
+from sfumato.io.room import bound_unpacked, require_room
 
 _CELL_BYTES = 32  # of memory, for each cell of the rectangle
 _SPARSE = 200  # cells of the rectangle for each cell that is filled
 _LARGE = 2_000_000  # cells below which a rectangle may be as empty as it likes
 _BLOCK = 4 << 20
-_PACKED = 300  # how many times larger than packed a part may be; sheets reach 50
-_UNPACKED = 64 << 20  # bytes below which that does not matter
 _DIGITS = 10  # of a row's number; what is longer is no number of a row
 
 # As every program writes it, and as XML allows it. Possessive: each letter is looked at once.
@@ -51,7 +49,7 @@ def require_reasonable_sheets(path: Path) -> None:
     # given to another library either: it might believe what could not be looked at here
     with refuse_damage(make_damage_error(path)), zipfile.ZipFile(path) as archive:
         for part in archive.infolist():
-            if part.file_size > max(_UNPACKED, _PACKED * part.compress_size):
+            if part.file_size > bound_unpacked(part.compress_size):
                 raise DataError(
                     f"'{path.name}' unpacks to far more than a spreadsheet does.",
                     hint="it may be made to exhaust the memory; do not open it.",

@@ -14,6 +14,7 @@ from sfumato.io.damage import refuse_damage
 from sfumato.io.declared_types import apply_declared_types, require_flat, require_present
 from sfumato.io.room import require_room
 from sfumato.io.source import Progress, Source, SourceTable, load_library
+from sfumato.io.transport_size import require_whole_transport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,6 +69,8 @@ def read_statistical(
         if columns is not None:
             require_present(head.column_names, columns)
             options["usecols"] = list(columns)
+        if path.suffix.lower() == ".xpt":
+            require_whole_transport(path)
         _require_plausible_size(path, head.number_rows or 0, len(head.column_names))
         width = len(head.column_names if columns is None else columns)
         require_room(path, records=head.number_rows or 0, variables=width, bytes_per_cell=8)

@@ -14,7 +14,7 @@ from typing import Literal
 from sfumato.errors import DataError
 from sfumato.io import find_reader
 from sfumato.storage.contents import MANIFEST, is_plain_file
-from sfumato.studio.paths import confine
+from sfumato.studio.paths import Places, confine
 
 Want = Literal["data", "extract", "release", "key", "folder"]
 """A file to open, the same or a folder of linked tables, the folder of a release, a private key, or
@@ -68,23 +68,21 @@ class Folder:
     more: int = 0
 
 
-def list_folder(
-    text: str, roots: Sequence[Path], *, search: str = "", want: Want = "data"
-) -> Folder:
+def list_folder(text: str, places: Places, *, search: str = "", want: Want = "data") -> Folder:
     """The folders of a folder, and the files that can be chosen; without one, the allowed folders.
 
     Parameters
     ----------
     text : the path of the folder; empty for the first page.
-    roots : the folders below which files may be opened.
+    places : what is open to the studio.
     search : only names that have this in them.
     want : what is looked for.
     """
-    allowed = list(dict.fromkeys(root.resolve() for root in roots))
+    allowed = places.allowed
     if not text and len(allowed) > 1:
         entries = [_describe_folder(str(root), root, want) for root in allowed]
         return Folder("", (), entries)
-    path = confine(text or str(allowed[0]), allowed)
+    path = confine(text or str(allowed[0]), places)
     if not path.is_dir():
         raise DataError("This is no folder.", hint="choose one from the list.")
     folders: list[PickerEntry] = []
@@ -94,6 +92,7 @@ def list_folder(
         named = search.casefold() in item.name.casefold()
         place = Path(item.path)
         if not item.is_symlink() and item.is_dir():
+            named = named and places.holds(place)
             folders += [_describe_folder(item.name, place, want)] if named else []
         elif item.is_symlink() or not _is_wanted(place, want):
             others += 1
@@ -115,10 +114,10 @@ def list_folder(
     )
 
 
-def find_start(text: str, roots: Sequence[Path]) -> str:
+def find_start(text: str, places: Places) -> str:
     """The folder in which to begin to look, near what a field says; "" for the first page."""
     try:
-        path = confine(text, roots)
+        path = confine(text, places)
     except DataError:
         return ""
     return next((str(folder) for folder in (path, *path.parents) if folder.is_dir()), "")

@@ -13,7 +13,9 @@ the proxy.
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
+import stat
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -27,10 +29,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sfumato.errors import PlanError
+from sfumato.studio.paths import Places
+
 Role = Literal["custodian", "checker", "analyst"]
 YOU = "you"
 """The only user on one's own machine."""
 _SAFE = ("GET", "HEAD")
+SHORTEST_SECRET = 32
+"""Characters that the proxy's secret has at least: 16 random bytes, written in hexadecimal."""
+_PROVES = "X-Sfumato-Proxy"
+"""The header in which the proxy sends its secret."""
 LONGEST_FORM = 4 << 20
 """Bytes that a form may have. Uploads have a limit of their own."""
 _RATE, _BURST = 100.0, 400.0
@@ -82,6 +91,27 @@ class Proxy:
     users: Mapping[str, Role] = field(default_factory=dict)
     custodians_approve: bool = False
 
+    def __post_init__(self) -> None:
+        if len(self.secret) < SHORTEST_SECRET:
+            raise PlanError(
+                f"The proxy's secret has fewer than {SHORTEST_SECRET} characters.",
+                hint="make one: head -c 32 /dev/urandom | base64 > secret",
+            )
+        if "" in self.users:
+            # A request without the header would be theirs.
+            raise PlanError("A user of the studio has no name.", hint="name each under [users].")
+
+
+def read_secret(path: Path) -> str:
+    """The proxy's secret, from a file that not everybody on this machine can read."""
+    with path.open(encoding="utf-8") as file:
+        if os.fstat(file.fileno()).st_mode & stat.S_IRWXO:
+            raise PlanError(
+                f"Everybody on this machine can read or change the proxy's secret, '{path}'.",
+                hint=f"chmod 600 '{path}', and make a new secret: this one may be known.",
+            )
+        return file.read().strip()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -104,6 +134,18 @@ class Settings:
     most_upload: int = 16 * 10**9
     prefix: str = field(default_factory=lambda: f"/{secrets.token_hex(8)}")
     proxy: Proxy | None = None
+
+    def __post_init__(self) -> None:
+        if not self.places.allowed:
+            raise PlanError(
+                "The folder of the sessions holds every folder that files are opened from.",
+                hint="keep sessions elsewhere: --sessions FOLDER.",
+            )
+
+    @property
+    def places(self) -> Places:
+        """What may be opened and written: never what belongs to a session."""
+        return Places(self.roots, closed=self.folder)
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -206,10 +248,8 @@ class Guard:
     def _examine(self, request: Request) -> Response | None:
         """The refusal, the answer to a token, or None where the request may pass."""
         settings = self._settings
-        if request.headers.get("host", "") not in settings.hosts:
-            return refuse(HTTPStatus.FORBIDDEN, "This address is not served here.")
-        if not self._is_from_here(request):
-            return refuse(HTTPStatus.FORBIDDEN, "Another site sent this request.")
+        if (strange := self._refuse_strange(request)) is not None:
+            return strange
         if not request.url.path.startswith(f"{settings.prefix}/"):
             return self._open(request)
         user = self._recognise(request)
@@ -248,12 +288,30 @@ class Guard:
         )
         return answer
 
+    def _refuse_strange(self, request: Request) -> Response | None:
+        """The refusal of what no page of ours sent, before anybody asks who sent it."""
+        if request.headers.get("host", "") not in self._settings.hosts:
+            return refuse(HTTPStatus.FORBIDDEN, "This address is not served here.")
+        if not self._is_from_here(request):
+            return refuse(HTTPStatus.FORBIDDEN, "Another site sent this request.")
+        return refuse(HTTPStatus.BAD_REQUEST, *_DOUBLED) if self._is_doubled(request) else None
+
+    def _is_doubled(self, request: Request) -> bool:
+        """Whether what only the proxy says is said twice: one of the two may be the browser's.
+
+        A proxy that adds its header to those of the browser, instead of putting it in their place,
+        would let anybody choose who they are.
+        """
+        proxy = self._settings.proxy
+        told = () if proxy is None else (proxy.header, _PROVES)
+        return any(len(request.headers.getlist(name)) > 1 for name in told)
+
     def _recognise(self, request: Request) -> User | None:
         proxy = self._settings.proxy
         if proxy is None:
             open_door = self._door.is_open(request.cookies.get(self._cookie))
             return User(YOU, "custodian") if open_door else None
-        sent = request.headers.get("x-sfumato-proxy", "")
+        sent = request.headers.get(_PROVES, "")
         if not hmac.compare_digest(sent.encode(), proxy.secret.encode()):
             return None
         name = request.headers.get(proxy.header, "")
@@ -270,6 +328,12 @@ _CLOSED: Mapping[bool, tuple[str, str]] = {
         "Ask the person who runs the studio for a role.",
     ),
 }
+
+
+_DOUBLED = (
+    "This request says twice who sent it.",
+    "The proxy must put its own headers in the place of those that browsers send, not add them.",
+)
 
 
 def refuse(status: HTTPStatus, what: str, hint: str = "") -> HTMLResponse:

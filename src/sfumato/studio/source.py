@@ -12,6 +12,7 @@ from typing import Any
 
 from sfumato.errors import PlanError
 from sfumato.plan import Plan
+from sfumato.storage.contents import sha256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +49,37 @@ class DataSource:
     @property
     def stamp(self) -> str:
         """Changes when another file, or another state of it, is meant; of a database never."""
-        stamps = [(item.name, item.stat().st_size, item.stat().st_mtime_ns)
-                  for item in self._list_files()]  # fmt: skip
+        stamps = [(item.name, *_stamp_file(item)) for item in self._list_files()]
         return hashlib.sha256(json.dumps([self.plain(), stamps]).encode()).hexdigest()
 
+    @property
+    def in_files(self) -> bool:
+        """Whether the records lie in files; only who reads a database knows what it holds."""
+        return "://" not in self.where
+
+    def compute_digest(self) -> str:
+        """What the files hold, whatever their time says."""
+        files = [(item.name, _digest_file(item, _stamp_file(item))) for item in self._list_files()]
+        return hashlib.sha256(json.dumps(files).encode()).hexdigest()
+
     def _list_files(self) -> list[Path]:
-        if "://" in self.where:
+        if not self.in_files:
             return []
         path = Path(self.where)
-        return sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
+        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        return [item for item in inside if item.is_file()]
+
+
+def _stamp_file(path: Path) -> tuple[int, ...]:
+    """Another one as soon as the file is another: the time of change is set by nobody's wish."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@lru_cache(maxsize=1024)
+def _digest_file(path: Path, stamp: tuple[int, ...]) -> str:
+    del stamp  # it only says which state of the file is meant
+    return sha256(path)
 
 
 @lru_cache(maxsize=64)

@@ -16,6 +16,7 @@ from sfumato.errors import DataError
 from sfumato.io import find_reader
 from sfumato.io.atomic import PRIVATE
 from sfumato.io.damage import refuse_damage
+from sfumato.io.room import bound_unpacked
 from sfumato.studio.paths import clean_name
 from sfumato.studio.picker import format_size
 
@@ -25,10 +26,6 @@ _BLOCK = 4 << 20
 _SPARE = 512 << 20
 """Bytes of the disk that an upload leaves free."""
 _MOST_FILES = 200
-_RATIO = 300
-"""How many times larger than packed a file may be; tables of text reach 50."""
-_SMALL = 64 << 20
-"""Bytes below which that does not matter."""
 
 
 def open_batch(folder: Path, batch: str) -> Path:
@@ -183,7 +180,7 @@ def _is_table(name: str) -> bool:
 
 
 def _extract(packed: zipfile.ZipFile, part: zipfile.ZipInfo, target: Path, most: int) -> None:
-    bound = max(_SMALL, _RATIO * part.compress_size)
+    bound = bound_unpacked(part.compress_size)
     size = 0
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
     with os.fdopen(handle, "wb") as file, packed.open(part) as stream:

@@ -31,7 +31,7 @@ async def show(view: View) -> Mapping[str, Any]:
     """The release that is open, a first look, and every model that was fitted."""
     state = _read(view)
     shared = {
-        "roots": view.studio.settings.roots,
+        "roots": view.studio.settings.places.allowed,
         "folder": state["folder"],
         "help": read_parameter_docs(inspect.getdoc(fit) or ""),
         "choices": _CHOICES,
@@ -74,7 +74,7 @@ def _keep(view: View, **changes: Any) -> None:
 
 
 def _find_release(view: View, text: str) -> Path:
-    folder = confine(text, view.studio.settings.roots)
+    folder = confine(text, view.studio.settings.places)
     if not is_plain_file(folder / MANIFEST):
         raise DataError(
             "There is no release in this folder.",

@@ -25,7 +25,7 @@ from sfumato.io.source import KINDS
 from sfumato.studio.decisions import get_plan, put_plan
 from sfumato.studio.diagram import Drawing, draw_tables
 from sfumato.studio.paging import cut_page, read_number
-from sfumato.studio.paths import clean_name, confine
+from sfumato.studio.paths import clean_name, confine_data
 from sfumato.studio.picker import format_size, list_folder
 from sfumato.studio.security import refuse
 from sfumato.studio.session import UPLOADS
@@ -106,10 +106,10 @@ async def show(view: View) -> Mapping[str, Any]:
 async def _look_into(view: View) -> Any:
     """What is in the folder that is being looked into."""
     text = view.query.get("folder", "")
-    roots = view.studio.settings.roots
+    places = view.studio.settings.places
     search = view.query.get("find", "")
     try:
-        return await asyncio.to_thread(list_folder, text, roots, search=search)
+        return await asyncio.to_thread(list_folder, text, places, search=search)
     except DataError as error:
         return {"failure": {"what": error.what, "hint": error.hint}}
 
@@ -257,7 +257,7 @@ async def open_path(view: View) -> Response | None:
     text = view.get("path").strip()
     if "://" in text and not text.startswith("duckdb://"):
         return await _begin_choice(view, _add_password(text, view.get("password")), "")
-    path = confine(text.removeprefix("duckdb:///"), view.studio.settings.roots)
+    path = confine_data(text.removeprefix("duckdb:///"), view.studio.settings.places)
     if path.is_dir():
         tables = list_tables(path)
         if len(tables) > 1:

@@ -23,15 +23,15 @@ _WANTED: Mapping[Role, tuple[Want, ...]] = {
 @page.part("list")
 async def show_list(view: View) -> Mapping[str, Any]:
     """What is in a folder; `at` is what the field says so far."""
-    query, roots = view.query, view.studio.settings.roots
+    query, places = view.query, view.studio.settings.places
     want = next((want for want in _WANTED[view.user.role] if want == query.get("want")), None)
     if want is None:
         raise PlanError("There is nothing to choose here.")
     text = query.get("folder")
     if text is None:
-        text = await asyncio.to_thread(find_start, query.get("at", ""), roots)
+        text = await asyncio.to_thread(find_start, query.get("at", ""), places)
     folder = await asyncio.to_thread(
-        list_folder, text, roots, search=query.get("find", ""), want=want
+        list_folder, text, places, search=query.get("find", ""), want=want
     )
     return {"folder": folder, "want": want, "field": query.get("field", ""),
-            "several": len(roots) > 1, "find": query.get("find", "")}  # fmt: skip
+            "several": len(places.allowed) > 1, "find": query.get("find", "")}  # fmt: skip

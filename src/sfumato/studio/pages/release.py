@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,18 @@ from sfumato.plan import PARTIES, Plan, Writing
 from sfumato.storage.contents import CODEBOOK, CUSTODY, REPORT, is_plain_file
 from sfumato.studio.approvals import (
     CLAIM,
+    Approval,
+    Subject,
+    WriteOptions,
     add_approval,
     compute_subject,
     judge_approvals,
+    keep_options,
     list_approvals,
+    read_options,
 )
 from sfumato.studio.forms import list_fields, read_form
-from sfumato.studio.paths import confine
+from sfumato.studio.paths import confine, confine_data
 from sfumato.studio.reproduction import PLAN, Recipe
 from sfumato.studio.security import DOCUMENT_POLICY
 from sfumato.studio.source import DataSource
@@ -48,7 +55,7 @@ async def show(view: View) -> Mapping[str, Any]:
     if session.state.source is None or view.plan is None:
         return {"plan": None, "open": session.state.source is not None}
     plan = view.plan
-    approvals = list_approvals(session)
+    approvals, subject = list_approvals(session), await _find_subject(view)
     written = list_written(session.folder)
     recipe = _make_recipe(view, plan, written)
     fields = list_fields(_WRITING, list_settings(plan.release))
@@ -63,14 +70,16 @@ async def show(view: View) -> Mapping[str, Any]:
         "beaten": _list_beaten(attacked),
         "tiers": list(plan.tiers),
         "approvals": approvals,
-        "subject": compute_subject(session),
-        "judged": judge_approvals(session, approvals),
+        "subject": subject,
+        "judged": judge_approvals(subject, approvals),
+        "describe_void": partial(_describe_void, subject),
+        "options": read_options(session),
         "alone": is_alone(view),
         "own": view.user.name in session.authors,
         "custodian": view.user.role == "custodian",
         "recipe": recipe,
         "suggested": recipe.to if not recipe.to.exists() else _suggest_folder(view),
-        "roots": view.studio.settings.roots,
+        "roots": view.studio.settings.places.allowed,
         "written": list(reversed(written)),
         "doing": view.find_latest(*_WORK),
         "extract": view.find_latest("compare_extract"),
@@ -101,6 +110,16 @@ def _list_beaten(attacked: Outcome) -> list[dict[str, str]]:
     return [{"measure": measure, "title": title} for measure, title in beaten.items()]
 
 
+async def _find_subject(view: View) -> Subject:
+    """What an approval is about: of a database what the worker process has read from it."""
+    session = view.session
+    if session.source.in_files:
+        # Other pages must not wait while a large file is digested.
+        return await asyncio.to_thread(compute_subject, session)
+    read = await view.ask("digest_records")
+    return compute_subject(session, str(read.value) if read.ready else "")
+
+
 def _make_recipe(
     view: View, plan: Plan, written: list[dict[str, Any]], to: Path | None = None
 ) -> Recipe:
@@ -109,18 +128,18 @@ def _make_recipe(
     if to is None:
         to = Path(last["to"]) if last else _suggest_folder(view)
     return Recipe(source=session.source, plan=plan, key=session.folder / KEY, to=to,
-                  ledger=last["ledger"] if last else True)  # fmt: skip
+                  ledger=last["ledger"] if last else read_options(session).ledger)  # fmt: skip
 
 
 def _suggest_folder(view: View) -> Path:
     """A folder that is not there yet, beside the data where that is allowed."""
-    roots = view.studio.settings.roots
+    beside = view.studio.settings.places.allowed[0]
     stem = re.sub(r"\W+", "-", view.session.source.title.partition(".")[0], flags=re.ASCII)
     stem = stem.strip("-").lower()[:40] or "data"
-    number, path = 1, roots[0] / f"{stem}-release"
+    number, path = 1, beside / f"{stem}-release"
     while path.exists():
         number += 1
-        path = roots[0] / f"{stem}-release-{number}"
+        path = beside / f"{stem}-release-{number}"
     return path
 
 
@@ -183,13 +202,38 @@ async def approve(view: View) -> None:
     """Keep what a second person says."""
     _require_plan(view)
     decision = view.get("decision")
-    if view.get("subject") != compute_subject(view.session):
+    subject = await _find_subject(view)
+    if view.get("subject") != subject.digest:
         raise PlanError(
             "The plan or the data changed while you were reading.", hint="look at it again."
         )
-    add_approval(view.session, view.user, decision, name=view.get("name"),
+    add_approval(view.session, view.user, decision, subject=subject, name=view.get("name"),
                  comment=view.get("comment"), alone=is_alone(view))  # fmt: skip
     view.flash(say(f"release.said.{decision}"), tone="bad" if decision == "reject" else "good")
+
+
+@page.action("choose")
+async def choose(view: View) -> Response:
+    """Keep how the release is written, for who approves it."""
+    _require_custodian(view)
+    _keep_options(view)
+    return view.go("release#write")
+
+
+def _keep_options(view: View) -> WriteOptions:
+    options = WriteOptions(overwrite=bool(view.get("overwrite")), ledger=not view.get("no_ledger"))
+    if options != read_options(view.session):
+        keep_options(view.session, options)
+        view.session.note(say("release.chosen"), by=view.user.name)
+    return options
+
+
+def _describe_void(subject: Subject, approval: Approval) -> str:
+    """Why what somebody said no longer counts; empty where it does."""
+    parts = ", ".join(
+        say(f"release.part.{name}") for name in subject.list_changes(approval.subject)
+    )
+    return say("release.void", changes=parts) if parts else ""
 
 
 @page.action("write")
@@ -200,25 +244,29 @@ async def write(view: View) -> Response:
         # Words that were typed and not kept belong to the release that is asked for.
         _keep_words(view)
     _require_plan(view)
-    judged = judge_approvals(view.session, list_approvals(view.session))
+    options, approvals = _keep_options(view), list_approvals(view.session)
+    subject = await _find_subject(view)
+    judged = judge_approvals(subject, approvals)
     if judged == "reject":
         raise PlanError("This plan was rejected.", hint="change it, or let it be approved.")
     if judged is None and not is_alone(view):
+        approved = [item for item in approvals if item.decision == "approve"]
+        void = _describe_void(subject, approved[-1]) if approved else ""
         raise PlanError(
-            "Nobody has approved this plan yet.",
+            f"The approval {void}." if void else "Nobody has approved this plan yet.",
             hint="ask somebody else who may approve to open this page.",
         )
-    target = confine(view.get("to"), view.studio.settings.roots)
-    overwrite = bool(view.get("overwrite"))
-    if target.exists() and not overwrite:
+    target = confine(view.get("to"), view.studio.settings.places)
+    if target.exists() and not options.overwrite:
         raise ReleaseError(
             f"'{target}' exists already.", hint="choose another folder, or tick 'replace'."
         )
     stand = "not approved by anybody" if judged is None else "approved"
     stand += f" in a name {CLAIM}" if judged is not None and is_alone(view) else ""
     view.session.note(f"writing to '{target}' begun; the plan is {stand}", by=view.user.name)
-    await view.start("write_release", to=str(target), overwrite=overwrite,
-                     ledger=not view.get("no_ledger"), **_name_actor(view))  # fmt: skip
+    await view.start("write_release", to=str(target), approved=subject.data,
+                     overwrite=options.overwrite, ledger=options.ledger,
+                     **_name_actor(view))  # fmt: skip
     return view.go("release#written")
 
 
@@ -234,7 +282,7 @@ async def verify(view: View) -> Response:
 async def sign(view: View) -> Response:
     """Sign a written release with a key of one's own."""
     folder = _find_folder(view, view.get("folder"))
-    key_file = confine(view.get("key_file"), view.studio.settings.roots)
+    key_file = confine(view.get("key_file"), view.studio.settings.places)
     await view.start(
         "sign_written",
         folder=str(folder),
@@ -252,7 +300,7 @@ async def keygen(view: View) -> Response:
     """Make a pair of keys to sign with."""
     if view.get("passphrase") != view.get("repeated"):
         raise PlanError("The two passphrases differ.", hint="write the same twice.")
-    name = confine(view.get("name"), view.studio.settings.roots)
+    name = confine(view.get("name"), view.studio.settings.places)
     outcome = await view.start("make_keys", name=str(name),
                                secrets={"passphrase": view.get("passphrase")})  # fmt: skip
     if outcome.ready:
@@ -269,7 +317,7 @@ def _find_folder(view: View, text: str) -> Path:
     for item in list_written(view.session.folder):
         for known in item["folders"]:
             if known["folder"] == text:
-                return confine(text, view.studio.settings.roots)
+                return confine(text, view.studio.settings.places)
     raise DataError("This session wrote no such release.", hint="choose one from the list.")
 
 
@@ -283,7 +331,7 @@ async def document(view: View) -> Response:
         path = Path(view.query.get("folder", ""))
         if str(path) not in pages:
             raise DataError("There is no such page.")
-        path = confine(str(path), view.studio.settings.roots)
+        path = confine(str(path), view.studio.settings.places)
     else:
         folder = _find_folder(view, view.query.get("folder", ""))
         if name not in _DOCUMENTS:
@@ -316,7 +364,7 @@ def _download(text: str, name: str) -> Response:
 async def look_at_extract(view: View) -> Response:
     """Compare the variables of the next extract with those of this one."""
     _require_custodian(view)
-    file = confine(view.get("file"), view.studio.settings.roots)
+    file = confine_data(view.get("file"), view.studio.settings.places)
     if not file.exists():
         raise DataError("There is no such file.", hint="check the name and the folder.")
     await view.start("compare_extract", file=str(file))
@@ -328,7 +376,7 @@ async def replay(view: View) -> Response:
     """A new session with the next extract, the same plan and the same key."""
     _require_custodian(view)
     _require_plan(view)
-    file = confine(view.get("file"), view.studio.settings.roots)
+    file = confine_data(view.get("file"), view.studio.settings.places)
     if not file.exists():
         raise DataError("There is no such file.", hint="check the name and the folder.")
     old = view.session

@@ -62,8 +62,7 @@ def make_output(
 
 def _choose_rules(work: Work) -> Rules | None:
     """The house rules of the plan's profile, if it has any."""
-    plan = work.plan
-    profile = None if plan.tables else plan.profile
+    profile = work.plan.profile
     if profile is None or not load_profile(profile).outputs:
         return None
     return Rules.from_profile(profile)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from datetime import date as Date  # noqa: N812
@@ -15,6 +16,7 @@ from sfumato.io import frames
 from sfumato.io.atomic import PRIVATE, write_file
 from sfumato.plan import Plan
 from sfumato.progress import current_progress
+from sfumato.release import values_digest
 from sfumato.report.front import describe_lights
 from sfumato.storage.contents import CUSTODY, list_entries
 from sfumato.storage.ledger import Ledger
@@ -48,11 +50,12 @@ def _keep_written(folder: Path, written: list[dict[str, Any]]) -> None:
 
 @task(keep=False)
 def write_release(
-    work: Work, *, to: str, overwrite: bool, ledger: bool, by: str, branch: str
+    work: Work, *, to: str, approved: str, overwrite: bool, ledger: bool, by: str, branch: str
 ) -> dict[str, Any]:
     """Carry out the plan and write the folder, exactly as `sfumato protect` does.
 
     Where a target is missed or an attack succeeds, nothing is written but the evidence beside it.
+    `approved` is the digest of the data that somebody looked at; it is empty where nobody did.
     """
     plan, target, progress = work.plan, Path(to), current_progress()
     if target.exists() and not overwrite:
@@ -60,7 +63,7 @@ def write_release(
             f"'{target}' exists already.", hint="choose another, or say that it is overwritten."
         )
     place: Literal[False] | None = None if ledger else False
-    data = _read_data(work)
+    data = _read_approved(work, approved)
     warnings = list(find_identifiers(data, plan).values()) if isinstance(data, Dataset) else []
     facts = {"to": str(target), "at": now(), "by": by, "plan": plan.digest, "ledger": ledger,
              "source": work.source.title, "warnings": warnings, "refused": None,
@@ -86,6 +89,28 @@ def write_release(
     others = [item for item in list_written(work.folder) if item["to"] != str(target)]
     _keep_written(work.folder, [*others, {**facts, "folders": folders}])
     return {"refused": False}
+
+
+@task(depends="source", keep=False)
+def digest_records(work: Work) -> str:
+    """What was read, whatever the order of the rows: a release is made of this and nothing else."""
+    data = work.tables if work.source.linked else {"": work.raw}
+    digests = {name: values_digest(table) for name, table in data.items()}
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+
+
+def _read_approved(work: Work, approved: str) -> Dataset | Mapping[str, Dataset]:
+    """The records, if they are still those that were approved."""
+    before = work.source.stamp
+    data = _read_data(work)
+    if approved:
+        found = work.source.compute_digest() if work.source.in_files else digest_records(work)
+        if found != approved or work.source.stamp != before:
+            raise ReleaseError(
+                "The data changed since somebody looked at them; nothing was written.",
+                hint="look at them again, and let the plan be approved again.",
+            )
+    return data
 
 
 def _read_data(work: Work) -> Dataset | Mapping[str, Dataset]:
