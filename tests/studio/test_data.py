@@ -21,7 +21,7 @@ import sfumato as sf
 from sfumato.errors import DataError
 from sfumato.studio.diagram import draw_tables
 from sfumato.studio.pages.data import list_problems
-from sfumato.studio.paths import Places
+from sfumato.studio.paths import OpenFolders
 from sfumato.studio.picker import Want, find_start, list_folder
 from sfumato.studio.source import DataSource
 from sfumato.studio.tasks import Work
@@ -109,18 +109,20 @@ def test_the_picker_stays_below_its_folders(tmp_path):
     (tmp_path / "secret.csv").write_text(CSV)
     (inside / "link.csv").symlink_to(tmp_path / "secret.csv")
     (inside / "up").symlink_to(tmp_path)
-    folder = list_folder("", Places((inside,)))
+    folder = list_folder("", OpenFolders((inside,)))
     assert [entry.name for entry in folder.entries] == ["below", "a.csv"]
     assert (folder.tables, folder.others) == (1, 3)
-    assert [name for name, _ in list_folder(str(inside / "below"), Places((inside,))).crumbs] == [
+    assert [
+        name for name, _ in list_folder(str(inside / "below"), OpenFolders((inside,))).crumbs
+    ] == [
         "inside",
         "below",
     ]
     for outside in (f"{inside}/..", f"{inside}/up", "/etc", f"{inside}/a\x00"):
         for want in get_args(Want):
             with pytest.raises(DataError):
-                list_folder(outside, Places((inside,)), want=want)
-        assert find_start(outside, Places((inside,))) in ("", str(inside))
+                list_folder(outside, OpenFolders((inside,)), want=want)
+        assert find_start(outside, OpenFolders((inside,))) in ("", str(inside))
 
 
 def test_the_picker_shows_what_is_looked_for_and_no_other_file(tmp_path):
@@ -131,7 +133,7 @@ def test_the_picker_shows_what_is_looked_for_and_no_other_file(tmp_path):
     (tmp_path / "trap" / "manifest.json").symlink_to(tmp_path / "release" / "manifest.json")
 
     def choices(want: Want, folder: str = "") -> list[str]:
-        found = list_folder(folder, Places((tmp_path,)), want=want)
+        found = list_folder(folder, OpenFolders((tmp_path,)), want=want)
         itself = [found.path] if found.choice else []
         return [*itself, *(entry.name for entry in found.entries if entry.choice)]
 
@@ -141,7 +143,7 @@ def test_the_picker_shows_what_is_looked_for_and_no_other_file(tmp_path):
     assert choices("release") == ["release"]
     assert choices("release", "release") == [str(tmp_path / "release")]
     assert choices("folder") == [str(tmp_path), "release", "trap"]
-    assert find_start(str(tmp_path / "release" / "new" / "name"), Places((tmp_path,))) == str(
+    assert find_start(str(tmp_path / "release" / "new" / "name"), OpenFolders((tmp_path,))) == str(
         tmp_path / "release"
     )
 

@@ -9,7 +9,7 @@ import pytest
 from tests.studio.visitor import start_studio, stop_studio
 
 from sfumato.errors import DataError, PlanError
-from sfumato.studio.paths import Places, clean_name, confine, confine_data
+from sfumato.studio.paths import OpenFolders, clean_name, confine, confine_data
 from sfumato.studio.picker import find_start, list_folder
 from sfumato.studio.security import Bucket, Door, Settings
 
@@ -114,7 +114,7 @@ def test_paths_are_confined(tmp_path):
     outside.mkdir()
     (inside / "file.csv").write_text("a\n1\n")
     (inside / "link").symlink_to(outside)
-    places = Places((inside,))
+    places = OpenFolders((inside,))
     assert confine("file.csv", places) == inside / "file.csv"
     assert confine(str(inside / "." / "file.csv"), places) == inside / "file.csv"
     for text in ("../out", str(outside), "link/x", "/etc/passwd", "a\0b", "", "\n", "in/../../out"):

@@ -14,7 +14,7 @@ _LONGEST = 100
 
 
 @dataclass(frozen=True)
-class Places:
+class OpenFolders:
     """The folders that are open to the studio, without those that are its own.
 
     Parameters
@@ -43,14 +43,14 @@ class Places:
         return self.closed is not None and resolved.is_relative_to(self.closed.resolve())
 
 
-def confine(text: str, places: Places) -> Path:
+def confine(text: str, places: OpenFolders) -> Path:
     """The path that a text names, links followed, if it is open to the studio.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     confine(f"{folder}/../etc/passwd", Places((Path(folder),)))
+    ...     confine(f"{folder}/../etc/passwd", OpenFolders((Path(folder),)))
     Traceback (most recent call last):
     sfumato.errors.DataError: This place is not open to the studio. Hint: ...
     """
@@ -72,7 +72,7 @@ def confine(text: str, places: Places) -> Path:
     return resolved
 
 
-def confine_data(text: str, places: Places) -> Path:
+def confine_data(text: str, places: OpenFolders) -> Path:
     """The file or the folder of tables that a text names; no file of it is a link that leads out.
 
     Whatever lies in a folder of tables is read as one of them, wherever a link takes it from.

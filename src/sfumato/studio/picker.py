@@ -14,7 +14,7 @@ from typing import Literal
 from sfumato.errors import DataError
 from sfumato.io import find_reader
 from sfumato.storage.contents import MANIFEST, is_plain_file
-from sfumato.studio.paths import Places, confine
+from sfumato.studio.paths import OpenFolders, confine
 
 Want = Literal["data", "extract", "release", "key", "folder"]
 """A file to open, the same or a folder of linked tables, the folder of a release, a private key, or
@@ -68,7 +68,7 @@ class Folder:
     more: int = 0
 
 
-def list_folder(text: str, places: Places, *, search: str = "", want: Want = "data") -> Folder:
+def list_folder(text: str, places: OpenFolders, *, search: str = "", want: Want = "data") -> Folder:
     """The folders of a folder, and the files that can be chosen; without one, the allowed folders.
 
     Parameters
@@ -114,7 +114,7 @@ def list_folder(text: str, places: Places, *, search: str = "", want: Want = "da
     )
 
 
-def find_start(text: str, places: Places) -> str:
+def find_start(text: str, places: OpenFolders) -> str:
     """The folder in which to begin to look, near what a field says; "" for the first page."""
     try:
         path = confine(text, places)

@@ -30,7 +30,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfumato.errors import PlanError
-from sfumato.studio.paths import Places
+from sfumato.studio.paths import OpenFolders
 
 Role = Literal["custodian", "checker", "analyst"]
 YOU = "you"
@@ -143,9 +143,9 @@ class Settings:
             )
 
     @property
-    def places(self) -> Places:
+    def places(self) -> OpenFolders:
         """What may be opened and written: never what belongs to a session."""
-        return Places(self.roots, closed=self.folder)
+        return OpenFolders(self.roots, closed=self.folder)
 
     @property
     def hosts(self) -> frozenset[str]:
