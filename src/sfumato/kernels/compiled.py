@@ -13,8 +13,10 @@ same file: after a change elsewhere, touch that file too.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -47,7 +49,51 @@ def compiled(function: Any = None, *, small: int = 0, **options: Any) -> Any:
         return lambda later: compiled(later, small=small, **options)
     _announce_compilation()
     kernel = njit(cache=True, nogil=True, **options)(function)
+    _guard_cache(kernel)
     return SmallInPython(kernel, small) if small else kernel
+
+
+def _guard_cache(kernel: Any) -> None:
+    """Let one process at a time read or write what is kept of a kernel on disk.
+
+    numba numbers the files of a kernel by an index that it reads, extends and writes back. Two
+    processes that compile it for different types at once give both the same number, and one of them
+    later runs the machine code of the other: a wrong result, or a crash.
+    """
+    file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    if file is not None and hasattr(file, "_index_path"):
+        path = f"{file._index_path}.lock"  # noqa: SLF001 - numba has no door for this
+        file.load, file.save = _run_alone(file.load, path), _run_alone(file.save, path)
+
+
+if sys.platform == "win32":  # pragma: no cover - not our machines
+
+    def _lock(handle: int) -> None:
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+
+else:
+
+    def _lock(handle: int) -> None:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def _run_alone(function: Callable[..., Any], path: str) -> Callable[..., Any]:
+    """The function, with a lock on a file held as long as it runs."""
+
+    def run(*arguments: Any) -> Any:
+        try:
+            handle = Path(path).open("ab")  # noqa: SIM115 - closed below
+        except OSError:  # a folder that nobody can write into has no writers
+            return function(*arguments)
+        with handle:
+            _lock(handle.fileno())  # closing the file lets it go
+            return function(*arguments)
+
+    return run
 
 
 def inner(function: Any = None, *, borrowing: bool = False, **options: Any) -> Any:
