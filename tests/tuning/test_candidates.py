@@ -26,7 +26,7 @@ def test_crowds_for_crowds(people: Dataset) -> None:
     found = names(people, {"k.min": 5})
     assert found == [
         "k_anonymity", "k_anonymity, mean", "k_anonymity, middle", "k_anonymity, origin",
-        "coarsen", "coarsen, suppress",
+        "coarsen", "coarsen, suppress", "generalise",
     ]  # fmt: skip
 
 

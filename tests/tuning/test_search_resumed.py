@@ -50,7 +50,7 @@ def test_finished_candidates_are_not_run_again(
 
 
 def test_a_search_that_was_killed_goes_on(people: Dataset, crowd: Plan, tmp_path: Path) -> None:
-    whole = tune(people, crowd, runs=10)
+    whole = tune(people, crowd, runs=16)
 
     def stop(what: str, done: int, total: int) -> None:
         del what, total
@@ -58,9 +58,9 @@ def test_a_search_that_was_killed_goes_on(people: Dataset, crowd: Plan, tmp_path
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tune(people, crowd, runs=10, folder=tmp_path, progress=stop, workers=1)
-    assert 5 <= len(list(tmp_path.iterdir())) < 10
-    assert rows(tune(people, crowd, runs=10, folder=tmp_path)) == rows(whole)
+        tune(people, crowd, runs=16, folder=tmp_path, progress=stop, workers=1)
+    assert 5 <= len(list(tmp_path.iterdir())) < 16
+    assert rows(tune(people, crowd, runs=16, folder=tmp_path)) == rows(whole)
 
 
 def test_the_budget_ends_the_search_and_says_so(people: Dataset, crowd: Plan) -> None:

@@ -89,7 +89,7 @@ def risk_utility(found: Any, *, public: bool = False) -> Picture:
     >>> age = sf.Column(role="quasi", kind="integer", domain=(0, 99))
     >>> plan = sf.Plan(schema={"age": age}, targets={"k.min": 2})
     >>> risk_utility(tune(sf.Dataset(frame), plan)).title
-    'What safety costs: 22 candidates'
+    'What safety costs: 26 candidates'
 
     References: Duncan, Keller-McNulty & Stokes (2001), Disclosure risk vs. data utility: the R-U
     confidentiality map.
