@@ -108,3 +108,13 @@ def test_a_first_plan_makes_again_what_follows_and_is_released():
     assert {"agesq", "bmi", "log_tot"} <= {*last.formulas}
     released = sf.protect(data, plan, key=bytes(32)).data
     assert (released["agesq"] == released["age"].cast(pl.Float64) ** 2).all()
+
+
+def test_where_a_band_begins_is_nobodys_value():
+    weights = (np.repeat(DRAW.normal(70, 9, 100).round(2), 4) * 1.0)[:N]
+    frame = pl.DataFrame({"weight": weights, "heavy": np.digitize(weights, [60.004, 75.006])})
+    data = sf.Dataset(frame, sf.Schema({"weight": "quasi", "heavy": "other"}))
+    (relation,) = find_relations(data, data.schema)
+    breaks = [float(text) for text in relation.formula.removesuffix(")").split(", ")[1:]]
+    assert len(breaks) == 2
+    assert not {*breaks} & {*weights.tolist()}

@@ -43,6 +43,7 @@ _DIGITS = 6
 _LITTLE = 1e-7
 """Relative; what was stored in single precision is that far off."""
 _HALF = 0.5
+_MOST_DECIMALS = 12
 
 
 @dataclass(frozen=True)
@@ -243,8 +244,7 @@ class _RelationSearch:
         if solved is None:
             return
         constant, terms = solved
-        for digits in (_DIGITS, 2 * _DIGITS):
-            yield _write_sum(constant, terms, digits)
+        yield _write_sum(constant, terms, _DIGITS)
 
     def _list_products(self, name: str, bases: Sequence[str], free: Sequence[str]) -> Iterator[str]:
         """A product or ratio of several, each maybe squared: a sum of logarithms."""
@@ -344,7 +344,10 @@ class _RelationSearch:
         values = names.to_list()
         runs = [values[0], *(values[index] for index in changes)]
         if is_number and names.dtype.is_integer() and len(changes) <= _MOST_NAMED:
-            breaks = ", ".join(_write(levels[index]) for index in changes)
+            # A formula is published, and a value where a band begins would be somebody's.
+            breaks = ", ".join(
+                _write(_find_round(levels[index - 1], levels[index])) for index in changes
+            )
             if runs == list(range(runs[0], runs[0] + len(runs))):
                 start = f"{runs[0]} + " if runs[0] else ""
                 yield f"{start}band({text}, {breaks})"
@@ -412,7 +415,7 @@ def _choose_independent(design: Floats) -> list[int]:
 
 def _write_lines(text: str, slope: float, constant: float) -> Iterator[str]:
     """A straight line in a term, with round numbers first."""
-    for digits in (2, _DIGITS, 2 * _DIGITS):
+    for digits in (2, _DIGITS):
         factor, start = float(f"{slope:.{digits}g}"), float(f"{constant:.{digits}g}")
         if abs(start) < 10.0**-_DIGITS * max(abs(factor), 1.0):
             start = 0.0
@@ -433,6 +436,24 @@ def _write_sum(constant: float, terms: Mapping[str, float], digits: int) -> str:
         parts.insert(0, f"{'-' if start < 0 else '+'} {_write(abs(start))}")
     joined = " ".join(parts)
     return joined.removeprefix("+ ") if joined.startswith("+ ") else joined.replace("- ", "-", 1)
+
+
+def _find_round(low: float, high: float) -> float:
+    """The number with the fewest digits that lies above one value and not above the next.
+
+    Examples
+    --------
+    >>> _find_round(43.17, 51.62), _find_round(8, 9), _find_round(0.231, 0.238)
+    (50.0, 9.0, 0.235)
+    """
+    span = high - low
+    for power in range(math.floor(math.log10(span)) + 1, -_MOST_DECIMALS, -1):
+        for part in (1.0, 0.5):
+            unit = part * 10.0**power
+            candidate = round(math.floor(high / unit) * unit, _MOST_DECIMALS)
+            if low < candidate <= high:
+                return candidate
+    return high
 
 
 def _write(value: object) -> str:
